@@ -1,0 +1,58 @@
+# Every target sets up what it needs and is quick when nothing changed. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINTS := requirements/constraints.txt
+PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
+# Extra arguments: make test ARGS="-k planner", make bench ARGS="failover".
+ARGS ?=
+
+.PHONY: help setup demo test check bench controlplane crds constraints clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## .venv with everything, .venv/bin/flipop
+
+# uv, itself pinned by hash, installs the rest from the same constraints.
+$(VENV)/.ready: $(CONSTRAINTS) $(PROJECTS)
+	@$(PYTHON) -c 'import sys; sys.exit("flipop needs Python 3.11 or newer, not " + sys.version.split()[0] + ": make PYTHON=python3.12") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv --clear $(VENV)
+	@awk '/^[a-zA-Z]/ {keep = /^uv==/} keep' $(CONSTRAINTS) > $(VENV)/uv.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $(VENV)/uv.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r $(CONSTRAINTS)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(foreach p,$(PROJECTS),-e ./$(dir $(p)))
+	@touch $@
+
+demo: setup ## watch floating IPs follow healthy nodes, in this terminal
+	$(BIN)/flipop demo $(ARGS)
+
+test: setup ## all tests, against a real kube-apiserver and etcd
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest $(ARGS)
+
+check: setup ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## the benchmarks, as ratios and medians
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m benchmarks $(ARGS)
+
+controlplane: setup ## build or find etcd and kube-apiserver; their directory is the last line
+	@$(BIN)/python tests/controlplane/binaries.py
+
+crds: setup ## write deploy/crds from the resource types
+	$(BIN)/flipop crds --output-dir deploy/crds
+
+constraints: setup ## resolve the newest versions into requirements/constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-package flipop-core --no-emit-package flipop-do \
+	  pyproject.toml plugins/flipop_do/pyproject.toml requirements/build.in --group dev -o $(CONSTRAINTS) > /dev/null
+
+clean: ## remove what the other targets made in this tree
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,238 @@
+"""What a provider plugin implements. The docstrings are the contract; `flipop_core.testing.conformance` checks it.
+
+For every method of every protocol here:
+
+- It must raise `flipop_core.errors` types only, chosen by what the caller should do next; a foreign exception that
+  escapes is treated as `OutcomeUnknown` for a mutation and `Unavailable` for a read, and logged as the plugin's defect.
+- It must end within the context's ``timeout_seconds`` (connect and read together) and must not sleep or retry a
+  mutation; one method call is one attempt. A read may follow pages.
+- It must be safe to call from several threads at once.
+- It must not put credentials, or a whole request or response, into an error, a repr or a log line.
+- Provider IDs are those of ``Node.spec.providerID``. A foreign or malformed one is `Rejected`, named in the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from flipop_core.model import AddressRecord, Created, CreateRequest, MutationResult
+
+
+class ProviderCapabilities(msgspec.Struct, frozen=True, gc=False):
+    """What the core must know of a provider before it plans.
+
+    ``atomic_reassign``: `assign` moves an address that another node holds; otherwise the core unassigns first.
+    ``max_ips_per_node``: how many addresses a node can hold. ``min_ttl_seconds``: the least TTL of a DNS record.
+    ``address_families``: of ``IPv4``, ``IPv6``. ``record_types``: of ``A``, ``AAAA``, ``TXT``.
+    ``max_concurrency``: how many calls may run side by side.
+    ``create_on_node``: `create` can put the new address straight on a node.
+    """
+
+    atomic_reassign: bool = True
+    max_ips_per_node: int = 1
+    min_ttl_seconds: int = 1
+    address_families: tuple[str, ...] = ("IPv4",)
+    record_types: tuple[str, ...] = ()
+    max_concurrency: int = 8
+    create_on_node: bool = False
+
+
+class CredentialSpec(msgspec.Struct, frozen=True, gc=False):
+    """One credential a provider reads: its environment variable, what it is, whether nothing works without it."""
+
+    variable: str
+    summary: str
+    required: bool = True
+
+
+class ProviderContext(msgspec.Struct, frozen=True, gc=False):
+    """What `ProviderFactory.build` gets.
+
+    ``credentials`` maps `CredentialSpec.variable` to its value (set ones only). ``endpoint`` replaces the vendor's API
+    URL. ``timeout_seconds`` bounds one call from connect to the last byte.
+    """
+
+    credentials: Mapping[str, str]
+    region: str = ""
+    endpoint: str = ""
+    user_agent: str = "flipop"
+    timeout_seconds: float = 7.0
+
+    def __repr__(self) -> str:
+        names = ", ".join(sorted(self.credentials))
+        return f"ProviderContext(credentials=<{names}>, region={self.region!r}, endpoint={self.endpoint!r})"
+
+    __str__ = __repr__
+
+
+@runtime_checkable
+class IPProvider(Protocol):
+    """Floating, reserved or elastic IP addresses and the nodes that hold them."""
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        """Constant for the life of the object; reading it makes no call."""
+        ...
+
+    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
+        """Read all addresses of the account, and in any case those of ``wanted`` that exist, in as few calls as possible.
+
+        The answer tells the core three things at once: who holds a pool's addresses, which nodes are taken by whoever
+        else, and which addresses existed before one is created. Unassigned addresses of a BYOIP range may be left out
+        unless wanted. A wanted address without a record is the answer "not found". Must not answer from a cache.
+        Errors: Retryable, AccessDenied.
+        """
+        ...
+
+    def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
+        """Read the present state of a few ``addresses`` (canonical text form), to follow an operation on them.
+
+        Must return a record for each address that exists, and none for one that does not: absence is the answer
+        "not found", given only when the provider said so. Must not answer from a cache. May return more than asked.
+        Errors: Retryable, AccessDenied.
+        """
+        ...
+
+    def create(self, request: CreateRequest) -> Created:
+        """Create one address, marked with ``request.claim`` where the provider can mark.
+
+        Must be sent at most once, whatever happens. ``request.provider_id`` is set only when the capability
+        ``create_on_node`` is declared; then the address is created on that node. Errors: NodeInUse (the node is
+        taken, nothing was created), QuotaExceeded, RateLimited, AccessDenied, Rejected (for example the region),
+        Busy (nothing was created), and OutcomeUnknown for everything after which an address may exist, 5xx included.
+        """
+        ...
+
+    def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
+        """Read the addresses that an earlier `create` of the same request may have made, best match first.
+
+        With a tag: exactly the tagged one. On a node: what the node holds that was not in ``known_addresses``.
+        Otherwise: unassigned addresses of the region that were not in ``known_addresses``. Empty: it made none.
+        Errors: Retryable, AccessDenied.
+        """
+        ...
+
+    def assign(self, address: str, provider_id: str) -> MutationResult:
+        """Put ``address`` on the node, away from any other node that holds it if ``atomic_reassign`` is declared.
+
+        Assigning what is already so is `Applied`. Errors: NodeInUse (the node holds another address and can hold no
+        more), NotFound (the address or the node), Busy, RateLimited, AccessDenied, Rejected (for example another
+        region), Unavailable when certainly not sent, OutcomeUnknown when sent and unanswered or answered 5xx.
+        """
+        ...
+
+    def unassign(self, address: str) -> MutationResult:
+        """Take ``address`` off whatever node holds it. Errors: as assign.
+
+        Unassigning what is unassigned is `Applied`.
+        """
+        ...
+
+    def delete(self, address: str) -> MutationResult:
+        """Give ``address`` back to the provider, for good. One that is gone already is `Applied`. Errors: as assign."""
+        ...
+
+
+class RecordSet(msgspec.Struct, frozen=True, gc=False):
+    """All records of one name and type. ``name`` is an FQDN without the trailing dot; ``values`` are sorted."""
+
+    name: str
+    type: str
+    ttl_seconds: int
+    values: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class DNSProvider(Protocol):
+    """Record sets of a DNS zone."""
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        """Constant for the life of the object; reading it makes no call."""
+        ...
+
+    def get_record_set(self, zone: str, name: str, record_type: str) -> RecordSet | None:
+        """Read one record set, None when it has no record. Errors: NotFound (the zone), Retryable, AccessDenied."""
+        ...
+
+    def ensure_record_set(self, zone: str, record_set: RecordSet) -> MutationResult:
+        """Make the record set hold exactly these values and this TTL; other names and types stay untouched.
+
+        Must add new values before it removes stale ones, atomically where the provider can, and must not write what
+        is already so. Errors: NotFound (the zone), Rejected (for example a CNAME of that name), RateLimited, Busy,
+        AccessDenied, Unavailable when certainly not sent, OutcomeUnknown otherwise.
+        """
+        ...
+
+    def delete_record_set(self, zone: str, name: str, record_type: str) -> MutationResult:
+        """Remove all records of that name and type. One that is gone already is `Applied`. Errors: as ensure."""
+        ...
+
+    def normalize(self, record_set: RecordSet) -> RecordSet:
+        """Return the set as this provider would read it back (TTL limits, value spelling). Pure: makes no call."""
+        ...
+
+
+class FirewallRule(msgspec.Struct, frozen=True, gc=False):
+    """An inbound rule. ``protocol`` is ``tcp`` or ``udp``; ``sources`` are CIDRs, sorted."""
+
+    protocol: str
+    port: int
+    sources: tuple[str, ...] = ("0.0.0.0/0", "::/0")
+
+
+class Firewall(msgspec.Struct, frozen=True, gc=False):
+    """A cloud firewall, its inbound rules and the nodes it applies to."""
+
+    id: str
+    name: str
+    rules: tuple[FirewallRule, ...] = ()
+    provider_ids: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class FirewallProvider(Protocol):
+    """Cloud firewalls: rules and the nodes they apply to."""
+
+    def get_firewall(self, name: str) -> Firewall:
+        """Read the firewall of that name. Errors: NotFound, Rejected (several have it), Retryable, AccessDenied."""
+        ...
+
+    def add_rules(self, firewall: Firewall, rules: Sequence[FirewallRule]) -> MutationResult:
+        """Add rules; one that is there already is no error.
+
+        Errors: NotFound, Retryable, AccessDenied, OutcomeUnknown.
+        """
+        ...
+
+    def remove_rules(self, firewall: Firewall, rules: Sequence[FirewallRule]) -> MutationResult:
+        """Remove rules; one that is gone already is no error. Errors: as add_rules."""
+        ...
+
+    def add_nodes(self, firewall: Firewall, provider_ids: Sequence[str]) -> MutationResult:
+        """Apply the firewall to the nodes too. Errors: as add_rules."""
+        ...
+
+    def remove_nodes(self, firewall: Firewall, provider_ids: Sequence[str]) -> MutationResult:
+        """Stop applying the firewall to the nodes. Errors: as add_rules."""
+        ...
+
+
+class ProviderFactory(msgspec.Struct, frozen=True, gc=False):
+    """How a plugin offers one provider.
+
+    ``name`` is what a resource's ``provider`` field selects. ``build`` imports the SDK, and nothing before it does.
+    ``endpoint_variable`` and ``user_agent_variable`` name environment variables that override the API URL and the
+    user agent. ``capabilities`` are those the built provider declares, for validation without credentials.
+    """
+
+    name: str
+    summary: str
+    credentials: tuple[CredentialSpec, ...]
+    build: Callable[[ProviderContext], object]
+    capabilities: ProviderCapabilities = ProviderCapabilities()
+    endpoint_variable: str = ""
+    user_agent_variable: str = ""

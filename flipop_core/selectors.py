@@ -1,0 +1,151 @@
+"""The label selector grammar of Kubernetes: ``a=b``, ``a==b``, ``a!=b``, ``a in (x,y)``, ``a notin (x)``, ``a``, ``!a``.
+
+Grammar and character rules: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|[^\s,()=!]+)")
+
+
+class SelectorError(ValueError):
+    """The text is no label selector; the message says where and why."""
+
+
+class Requirement(msgspec.Struct, frozen=True, gc=False, order=True):
+    """One term. ``operator`` is ``in``, ``notin``, ``exists`` or ``!``; ``values`` are sorted."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether ``labels`` satisfy this term; ``notin`` is also satisfied by a missing key, as in Kubernetes."""
+        if self.operator == "exists":
+            return self.key in labels
+        if self.operator == "!":
+            return self.key not in labels
+        if self.operator == "in":
+            return labels.get(self.key) in self.values
+        return labels.get(self.key) not in self.values
+
+    def __str__(self) -> str:
+        if self.operator == "exists":
+            return self.key
+        if self.operator == "!":
+            return f"!{self.key}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.operator == 'in' else '!='}{self.values[0]}"
+        return f"{self.key} {self.operator} ({','.join(self.values)})"
+
+
+class Selector(msgspec.Struct, frozen=True, gc=False):
+    """All ``requirements`` must hold; none matches everything. ``str`` gives the canonical text."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether ``labels`` satisfy every term."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(str(requirement) for requirement in self.requirements)
+
+
+def parse_selector(text: str) -> Selector:
+    """Parse ``text``; an empty or blank one matches everything. Raises SelectorError."""
+    tokens = _tokenize(text)
+    requirements = []
+    position = 0
+    while position < len(tokens):
+        requirement, position = _parse_requirement(tokens, position)
+        requirements.append(requirement)
+        if position < len(tokens):
+            if tokens[position] != ",":
+                raise SelectorError(f"expected ',' before {tokens[position]!r}")
+            position += 1
+            if position == len(tokens):
+                raise SelectorError("nothing after the last ','")
+    return Selector(tuple(sorted(set(requirements))))
+
+
+def _tokenize(text: str) -> list[str]:
+    tokens: list[str] = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:  # every character starts some token, so this is a defect
+            raise SelectorError(f"cannot read {text[position:]!r}")
+        tokens.append(match[1])
+        position = match.end()
+    return tokens
+
+
+def _parse_requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
+    if tokens[position] == "!":
+        key = _key(_token(tokens, position + 1, "a label key after '!'"))
+        return Requirement(key, "!"), position + 2
+    key = _key(tokens[position])
+    operator = tokens[position + 1] if position + 1 < len(tokens) else ","
+    if operator in ("=", "==", "!="):
+        value, position = _value_after(tokens, position + 2)
+        return Requirement(key, "notin" if operator == "!=" else "in", (value,)), position
+    if operator in ("in", "notin"):
+        values, position = _value_list(tokens, position + 2, operator)
+        return Requirement(key, operator, values), position
+    return Requirement(key, "exists"), position + 1
+
+
+def _value_after(tokens: list[str], position: int) -> tuple[str, int]:
+    if position >= len(tokens) or tokens[position] == ",":
+        return "", position
+    return _value(tokens[position]), position + 1
+
+
+def _value_list(tokens: list[str], position: int, operator: str) -> tuple[tuple[str, ...], int]:
+    if _token(tokens, position, f"'(' after '{operator}'") != "(":
+        raise SelectorError(f"expected '(' after '{operator}', found {tokens[position]!r}")
+    values = {""} if _token(tokens, position + 1, "a value or ')'") in (",", ")") else set()
+    position += 1
+    while (token := _token(tokens, position, "')'")) != ")":
+        if token == ",":
+            if _token(tokens, position + 1, "')'") in (",", ")"):
+                values.add("")
+        else:
+            values.add(_value(token))
+        position += 1
+    return tuple(sorted(values)), position + 1
+
+
+def _token(tokens: list[str], position: int, expected: str) -> str:
+    if position >= len(tokens):
+        raise SelectorError(f"expected {expected}, found the end")
+    return tokens[position]
+
+
+def _key(text: str) -> str:
+    prefix, slash, name = text.rpartition("/")
+    if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
+        raise SelectorError(f"{prefix!r} is no DNS subdomain, as the part of a label key before '/' must be")
+    if not _NAME.fullmatch(name):
+        raise SelectorError(
+            f"{text!r} is no label key: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+        )
+    return text
+
+
+def _value(text: str) -> str:
+    if not _VALUE.fullmatch(text):
+        raise SelectorError(
+            f"{text!r} is no label value: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+        )
+    return text
