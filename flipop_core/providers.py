@@ -78,7 +78,7 @@ class IPProvider(Protocol):
         ...
 
     def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
-        """Read all addresses of the account, and in any case those of ``wanted`` that exist, in as few calls as possible.
+        """Read all addresses of the account and in any case the ``wanted`` ones, in as few calls as possible.
 
         The answer tells the core three things at once: who holds a pool's addresses, which nodes are taken by whoever
         else, and which addresses existed before one is created. Unassigned addresses of a BYOIP range may be left out

@@ -1,4 +1,4 @@
-"""The label selector grammar of Kubernetes: ``a=b``, ``a==b``, ``a!=b``, ``a in (x,y)``, ``a notin (x)``, ``a``, ``!a``.
+"""The label selector grammar of Kubernetes: ``a=b``, ``a!=b``, ``a in (x,y)``, ``a notin (x)``, ``a``, ``!a``.
 
 Grammar and character rules: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 """
@@ -116,12 +116,12 @@ def _value_list(tokens: list[str], position: int, operator: str) -> tuple[tuple[
         raise SelectorError(f"expected '(' after '{operator}', found {tokens[position]!r}")
     values = {""} if _token(tokens, position + 1, "a value or ')'") in (",", ")") else set()
     position += 1
-    while (token := _token(tokens, position, "')'")) != ")":
-        if token == ",":
+    while (word := _token(tokens, position, "')'")) != ")":
+        if word == ",":
             if _token(tokens, position + 1, "')'") in (",", ")"):
                 values.add("")
         else:
-            values.add(_value(token))
+            values.add(_value(word))
         position += 1
     return tuple(sorted(values)), position + 1
 

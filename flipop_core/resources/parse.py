@@ -1,0 +1,236 @@
+"""From an object's JSON to a view of it. A spec that makes no sense is part of the view, as a `ResourceInvalid`."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from flipop_core.errors import ResourceInvalid
+from flipop_core.model import CreateRequest, Key
+from flipop_core.resources.types import (
+    ADOPTED_IPS_ANNOTATION,
+    ALLOCATED_IPS_ANNOTATION,
+    PENDING_CREATION_ANNOTATION,
+    FloatingIPPoolSpec,
+    FloatingIPPoolStatus,
+    Match,
+    NodeDNSRecordSetSpec,
+    NodeDNSRecordSetStatus,
+)
+from flipop_core.selectors import SelectorError, parse_selector
+
+SpecT = TypeVar("SpecT", FloatingIPPoolSpec, NodeDNSRecordSetSpec)
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The part of ``metadata`` that the controller uses."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] = ()
+    annotations: dict[str, str] = {}
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion as a number, 0 when there is none."""
+        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+
+
+class AddressLedger(msgspec.Struct, frozen=True, gc=False):
+    """Addresses a pool has beyond ``spec.ips``, as its annotations record them.
+
+    ``created`` came from `create`, ``adopted`` were found on its nodes; ``pending`` is a creation that was begun.
+    """
+
+    created: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+    pending: CreateRequest | None = None
+
+    @property
+    def allocated(self) -> tuple[str, ...]:
+        """Created, then adopted ones."""
+        return self.created + self.adopted
+
+    def annotations(self) -> dict[str, str | None]:
+        """Return the annotations as a merge patch: None removes one."""
+        return {
+            ALLOCATED_IPS_ANNOTATION: ",".join(self.allocated),
+            ADOPTED_IPS_ANNOTATION: ",".join(self.adopted) or None,
+            PENDING_CREATION_ANNOTATION: msgspec.json.encode(self.pending).decode() if self.pending else None,
+        }
+
+
+class PoolView(msgspec.Struct, frozen=True):
+    """A FloatingIPPool. ``spec`` is None when it is invalid, and ``problem`` says why."""
+
+    metadata: Metadata
+    spec: FloatingIPPoolSpec | None
+    problem: ResourceInvalid | None
+    status: FloatingIPPoolStatus
+    ledger: AddressLedger
+
+    @property
+    def key(self) -> Key:
+        """Identity in the work queue."""
+        return Key("FloatingIPPool", self.metadata.namespace, self.metadata.name)
+
+
+class RecordSetView(msgspec.Struct, frozen=True):
+    """A NodeDNSRecordSet. ``spec`` is None when it is invalid, and ``problem`` says why."""
+
+    metadata: Metadata
+    spec: NodeDNSRecordSetSpec | None
+    problem: ResourceInvalid | None
+    status: NodeDNSRecordSetStatus
+
+    @property
+    def key(self) -> Key:
+        """Identity in the work queue."""
+        return Key("NodeDNSRecordSet", self.metadata.namespace, self.metadata.name)
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_object_decoder = msgspec.json.Decoder(_Object)
+_pending_decoder = msgspec.json.Decoder(CreateRequest)
+
+
+def decode_pool(raw: bytes | msgspec.Raw) -> PoolView:
+    """Decode a FloatingIPPool's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
+    decoded = _object_decoder.decode(raw)
+    spec, problem = _parse_spec(decoded.spec, FloatingIPPoolSpec)
+    status = _parse_status(decoded.status, FloatingIPPoolStatus)
+    return PoolView(
+        metadata=decoded.metadata,
+        spec=spec,
+        problem=problem,
+        status=status,
+        ledger=_parse_ledger(decoded.metadata.annotations, status),
+    )
+
+
+def decode_record_set(raw: bytes | msgspec.Raw) -> RecordSetView:
+    """Decode a NodeDNSRecordSet's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
+    decoded = _object_decoder.decode(raw)
+    spec, problem = _parse_spec(decoded.spec, NodeDNSRecordSetSpec)
+    return RecordSetView(
+        metadata=decoded.metadata,
+        spec=spec,
+        problem=problem,
+        status=_parse_status(decoded.status, NodeDNSRecordSetStatus),
+    )
+
+
+def canonical_address(text: str) -> str:
+    """Return the one spelling of an IPv4 or IPv6 address. Raises ValueError."""
+    return str(ipaddress.ip_address(text.strip()))
+
+
+def _parse_spec(raw: msgspec.Raw, spec_type: type[SpecT]) -> tuple[SpecT | None, ResourceInvalid | None]:
+    try:
+        spec = msgspec.convert(_without_nulls(msgspec.json.decode(raw)), spec_type)
+        return _validated(spec), None
+    except msgspec.ValidationError as error:
+        return None, _from_validation_error(error, raw)
+    except ResourceInvalid as error:
+        return None, error
+
+
+def _without_nulls(value: Any) -> Any:
+    """Drop null members, which mean "absent" to the API server's clients (Go writes ``ips: null`` for no addresses)."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(member) for member in value]
+    return value
+
+
+def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw) -> ResourceInvalid:
+    message, _, path = str(error).partition(" - at `$")
+    field = f"spec{path.rstrip('`')}"
+    value = msgspec.json.decode(raw)
+    for part in path.rstrip("`").lstrip(".").replace("[", ".[").split("."):
+        if part.startswith("["):
+            index = part.strip("[]")
+            value = value[int(index)] if isinstance(value, list) and index.isdecimal() else value
+        elif part and isinstance(value, dict):
+            value = value.get(part)
+    return ResourceInvalid(field, value, message)
+
+
+def _validated(spec: SpecT) -> SpecT:
+    _check_match(spec.match)
+    if isinstance(spec, FloatingIPPoolSpec):
+        if spec.desired_ips == 0 and not spec.ips:
+            raise ResourceInvalid("spec.desiredIPs", 0, "set it to 1 or more, or name existing addresses in spec.ips")
+        return msgspec.structs.replace(spec, ips=_canonical_ips(spec.ips))
+    return spec
+
+
+def _canonical_ips(ips: tuple[str, ...]) -> tuple[str, ...]:
+    seen: dict[str, None] = {}
+    for index, text in enumerate(ips):
+        try:
+            seen[canonical_address(text)] = None
+        except ValueError:
+            raise ResourceInvalid(
+                f"spec.ips[{index}]", text, "write an IPv4 or IPv6 address", reason="InvalidAddress"
+            ) from None
+    return tuple(seen)
+
+
+def _check_match(match: Match) -> None:
+    for field, text in (("nodeLabel", match.node_label), ("podLabel", match.pod_label)):
+        try:
+            parse_selector(text)
+        except SelectorError as error:
+            raise ResourceInvalid(f"spec.match.{field}", text, str(error), reason="InvalidSelector") from None
+
+
+def _parse_status(raw: msgspec.Raw, status_type: type[Any]) -> Any:
+    """Decode leniently: a status that cannot be read is a report lost, and is written anew."""
+    try:
+        return msgspec.json.decode(raw, type=status_type)
+    except msgspec.DecodeError:
+        return status_type()
+
+
+def _parse_ledger(annotations: Mapping[str, str], status: FloatingIPPoolStatus) -> AddressLedger:
+    """Read the annotations; where they are gone (``kubectl replace`` drops them), status holds a copy."""
+    if ALLOCATED_IPS_ANNOTATION in annotations:
+        allocated = _addresses(annotations[ALLOCATED_IPS_ANNOTATION])
+        adopted = _addresses(annotations.get(ADOPTED_IPS_ANNOTATION, ""))
+    else:
+        allocated, adopted = status.allocated_ips, status.adopted_ips
+    pending: CreateRequest | None = None
+    if text := annotations.get(PENDING_CREATION_ANNOTATION):
+        try:
+            pending = _pending_decoder.decode(text)
+        except msgspec.DecodeError:
+            # Somebody edited it. Without its claim nothing can be found; the comparison of addresses still can.
+            pending = None
+    return AddressLedger(
+        created=tuple(address for address in allocated if address not in adopted), adopted=adopted, pending=pending
+    )
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for part in text.split(","):
+        try:
+            found[canonical_address(part)] = None
+        except ValueError:
+            continue  # an edited annotation: what is no address names none
+    return tuple(found)

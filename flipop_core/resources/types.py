@@ -1,0 +1,221 @@
+"""The custom resources as types, from which the CRDs are generated. Descriptions are what `kubectl explain` prints.
+
+Field, status key and state names are those of digitalocean/flipop; fields it does not have are optional, and their
+defaults give its behaviour.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+GROUP = "flipop.digitalocean.com"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+ALLOCATED_IPS_ANNOTATION = f"{GROUP}/allocated-ips"
+ADOPTED_IPS_ANNOTATION = f"{GROUP}/adopted-ips"
+PENDING_CREATION_ANNOTATION = f"{GROUP}/pending-creation"
+RECLAIM_FINALIZER = f"{GROUP}/reclaim"
+
+IPState = Literal["active", "in-progress", "error", "no-match", "unassigned", "disabled"]
+
+
+def _rule(rule: str, message: str) -> dict[str, str]:
+    return {"rule": rule, "message": message}
+
+
+class _Resource(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    pass
+
+
+class Toleration(_Resource, frozen=True):
+    """Tolerates the taints that match key, operator, value and effect, as a pod's toleration does."""
+
+    key: Annotated[str, Meta(description="Taint key; empty with operator Exists matches every key.")] = ""
+    operator: Annotated[
+        Literal["", "Exists", "Equal"], Meta(description="Exists, or Equal (the default), which compares the value.")
+    ] = ""
+    value: Annotated[str, Meta(description="Taint value for operator Equal.")] = ""
+    effect: Annotated[
+        Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"],
+        Meta(description="Taint effect; empty matches every effect."),
+    ] = ""
+    toleration_seconds: Annotated[
+        int | None,
+        Meta(description="How long a taint is tolerated after it was added; absent: for ever."),
+    ] = None
+
+
+class Match(_Resource, frozen=True):
+    """Which nodes are fit: ready, selected by nodeLabel, all taints tolerated, with a ready pod if one is asked for."""
+
+    node_label: Annotated[str, Meta(description="Label selector for nodes. Empty: all nodes.")] = ""
+    pod_label: Annotated[
+        str, Meta(description="Label selector: a node needs a matching pod that is Running and Ready. Empty: any pod.")
+    ] = ""
+    pod_namespace: Annotated[
+        str,
+        Meta(description="Namespace of the pods. Empty: all namespaces, if podLabel is set; else no pod is needed."),
+    ] = ""
+    tolerations: Annotated[
+        tuple[Toleration, ...], Meta(description="A node with a taint that none of these tolerates is not fit.")
+    ] = ()
+
+
+class DNSRecordSet(_Resource, frozen=True):
+    """The DNS record set to keep."""
+
+    zone: Annotated[str, Meta(description="DNS zone: its name, or the provider's zone ID.")] = ""
+    record_name: Annotated[
+        str,
+        Meta(description="Name of the record, relative to the zone or absolute; @ is the zone itself.", min_length=1),
+    ]
+    ttl: Annotated[int, Meta(description="Time to live in seconds. 0 or absent: 60.", ge=0, le=2147483647)] = 0
+    provider: Annotated[
+        str, Meta(description="DNS provider: digitalocean, cloudflare or another plugin's. Default: spec.provider.")
+    ] = ""
+
+
+class FloatingIPPoolSpec(_Resource, frozen=True):
+    """What the pool should be."""
+
+    provider: Annotated[
+        str,
+        Meta(description="Provider of the addresses and nodes, for example digitalocean.", min_length=1, max_length=63),
+    ]
+    region: Annotated[str, Meta(description="Provider's region of the addresses, for example nyc3.")] = ""
+    desired_ips: Annotated[
+        int,
+        Meta(description="How many addresses to have; missing ones are created. 0: those in ips.", ge=0, le=1000),
+    ] = msgspec.field(default=0, name="desiredIPs")
+    ips: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Meta(
+                    max_length=45,
+                    extra_json_schema={
+                        "x-kubernetes-validations": [_rule("isIP(self)", "must be an IPv4 or IPv6 address")]
+                    },
+                ),
+            ],
+            ...,
+        ],
+        Meta(description="Existing addresses to use, first ones first.", max_length=1000),
+    ] = ()
+    match: Annotated[Match, Meta(description="Which nodes may hold the addresses.")] = Match()
+    dns_record_set: Annotated[
+        DNSRecordSet | None, Meta(description="DNS record set that holds the pool's active addresses.")
+    ] = None
+    assignment_cool_off_seconds: Annotated[
+        float, Meta(description="Least time between two assignments of the pool, in seconds.", ge=0)
+    ] = 0.0
+    reclaim_policy: Annotated[
+        Literal["Retain", "Delete"],
+        Meta(
+            description="What happens to addresses that this pool created and no longer needs: Retain keeps them "
+            "(state disabled), Delete gives them back to the provider. Addresses from elsewhere are never deleted."
+        ),
+    ] = "Retain"
+
+
+class Condition(_Resource, frozen=True):
+    """A condition of the object, as in metav1.Condition."""
+
+    type: Annotated[str, Meta(max_length=316)]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, Meta(min_length=1, max_length=1024)]
+    message: Annotated[str, Meta(max_length=32768)]
+    last_transition_time: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    observed_generation: Annotated[int, Meta(ge=0)] = 0
+
+
+class IPStatus(_Resource, frozen=True):
+    """State of one address and the node that holds it."""
+
+    state: Annotated[
+        IPState,
+        Meta(
+            description="active: on a fit node. in-progress: being moved. error: see error. no-match: on a node that "
+            "is not fit. unassigned: on no node. disabled: beyond desiredIPs."
+        ),
+    ]
+    node_name: Annotated[str, Meta(description="Node that holds the address.")] = ""
+    provider_id: Annotated[str, Meta(description="Provider ID of that node.")] = msgspec.field(
+        default="", name="providerID"
+    )
+    error: Annotated[str, Meta(description="Last error, and what to do about it.")] = ""
+
+
+class FloatingIPPoolStatus(_Resource, frozen=True):
+    """What the controller last saw and did. A report: nothing is decided from it."""
+
+    ips: Annotated[dict[str, IPStatus], Meta(description="Each address and its state.")] = {}
+    node_errors: Annotated[tuple[str, ...], Meta(description="Fit nodes whose last assignment failed.")] = ()
+    assignable_nodes: Annotated[tuple[str, ...], Meta(description="Fit nodes that hold no address yet.")] = ()
+    error: Annotated[str, Meta(description="What keeps the pool from working, if anything.")] = ""
+    allocated_ips: Annotated[
+        tuple[str, ...], Meta(description="Addresses created or adopted by this pool; a copy of the annotations.")
+    ] = msgspec.field(default=(), name="allocatedIPs")
+    adopted_ips: Annotated[tuple[str, ...], Meta(description="Those of allocatedIPs that the pool did not create.")] = (
+        msgspec.field(default=(), name="adoptedIPs")
+    )
+    desired_count: Annotated[int, Meta(description="How many addresses the pool should have.")] = 0
+    active_count: Annotated[int, Meta(description="How many are active.")] = 0
+    candidate_count: Annotated[int, Meta(description="How many nodes are fit.")] = 0
+    observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Meta(
+            description="Ready, Progressing and Degraded.",
+            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = ()
+
+
+class NodeDNSRecordSetSpec(_Resource, frozen=True):
+    """What the record set should hold: one address of each fit node."""
+
+    dns_record_set: Annotated[DNSRecordSet, Meta(description="The DNS record set to keep.")]
+    provider: Annotated[
+        str, Meta(description="DNS provider, if dnsRecordSet.provider is absent. Default: digitalocean.")
+    ] = ""
+    match: Annotated[Match, Meta(description="Which nodes to publish.")] = Match()
+    address_type: Annotated[
+        Literal["", "ExternalIP", "InternalIP", "flipop.digitalocean.com/ipv4-reserved-ip"],
+        Meta(
+            description="Which address of a node to publish: ExternalIP (the default), InternalIP, or "
+            "flipop.digitalocean.com/ipv4-reserved-ip for the floating IP that a FloatingIPPool put on it."
+        ),
+    ] = ""
+
+
+class NodeDNSRecordSetStatus(_Resource, frozen=True):
+    """What the controller last saw and did."""
+
+    error: Annotated[str, Meta(description="What keeps the record set from being right, if anything.")] = ""
+    state: Annotated[
+        Literal["", "active", "in-progress", "error"], Meta(description="State of the last DNS change.")
+    ] = ""
+    observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Meta(
+            description="Ready, Progressing and Degraded.",
+            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = ()
+
+
+SPEC_RULES = {
+    "FloatingIPPool": (
+        _rule(
+            "has(self.desiredIPs) && self.desiredIPs > 0 || has(self.ips) && self.ips.size() > 0",
+            "desiredIPs must be greater than 0, or ips must name at least one address",
+        ),
+    ),
+    "NodeDNSRecordSet": (),
+}
