@@ -70,9 +70,8 @@ class DNSRecordSet(_Resource, frozen=True):
 
     zone: Annotated[str, Meta(description="DNS zone: its name, or the provider's zone ID.")] = ""
     record_name: Annotated[
-        str,
-        Meta(description="Name of the record, relative to the zone or absolute; @ is the zone itself.", min_length=1),
-    ]
+        str, Meta(description="Name of the record, relative to the zone or absolute; @ is the zone itself.")
+    ] = ""
     ttl: Annotated[int, Meta(description="Time to live in seconds. 0 or absent: 60.", ge=0, le=2147483647)] = 0
     provider: Annotated[
         str, Meta(description="DNS provider: digitalocean, cloudflare or another plugin's. Default: spec.provider.")
