@@ -23,8 +23,30 @@ RECLAIM_FINALIZER = f"{GROUP}/reclaim"
 IPState = Literal["active", "in-progress", "error", "no-match", "unassigned", "disabled"]
 
 
+# The grammar of selectors.parse_selector as one RE2 expression. It leaves the length of a key's prefix to the parser.
+_LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_PREFIX = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_KEY = f"({_LABEL_PREFIX}/)?{_LABEL_NAME}"
+_LABEL_VALUES = rf"\(\s*({_LABEL_NAME})?(\s*,\s*({_LABEL_NAME})?)*\s*\)"
+_REQUIREMENT = rf"(!\s*{_LABEL_KEY}|{_LABEL_KEY}(\s*(==?|!=)\s*({_LABEL_NAME})?|\s+(not)?in\s*{_LABEL_VALUES})?)"
+LABEL_SELECTOR_PATTERN = rf"^\s*({_REQUIREMENT}(\s*,\s*{_REQUIREMENT})*)?\s*$"
+
+
 def _rule(rule: str, message: str) -> dict[str, str]:
     return {"rule": rule, "message": message}
+
+
+def _rules(*rules: dict[str, str]) -> dict[str, list[dict[str, str]]]:
+    return {"x-kubernetes-validations": list(rules)}
+
+
+_IS_LABEL_SELECTOR = _rules(
+    _rule(
+        f"self.matches(r'{LABEL_SELECTOR_PATTERN}')",
+        "must be a label selector such as app=web, app!=web, tier in (front,back), tier notin (test), gpu or !gpu, "
+        "or several with commas between them",
+    )
+)
 
 
 class _Resource(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
@@ -52,9 +74,21 @@ class Toleration(_Resource, frozen=True):
 class Match(_Resource, frozen=True):
     """Which nodes are fit: ready, selected by nodeLabel, all taints tolerated, with a ready pod if one is asked for."""
 
-    node_label: Annotated[str, Meta(description="Label selector for nodes. Empty: all nodes.")] = ""
+    node_label: Annotated[
+        str,
+        Meta(
+            description="Label selector for nodes. Empty: all nodes.",
+            max_length=4096,
+            extra_json_schema=_IS_LABEL_SELECTOR,
+        ),
+    ] = ""
     pod_label: Annotated[
-        str, Meta(description="Label selector: a node needs a matching pod that is Running and Ready. Empty: any pod.")
+        str,
+        Meta(
+            description="Label selector: a node needs a matching pod that is Running and Ready. Empty: any pod.",
+            max_length=4096,
+            extra_json_schema=_IS_LABEL_SELECTOR,
+        ),
     ] = ""
     pod_namespace: Annotated[
         str,
@@ -96,9 +130,7 @@ class FloatingIPPoolSpec(_Resource, frozen=True):
                 str,
                 Meta(
                     max_length=45,
-                    extra_json_schema={
-                        "x-kubernetes-validations": [_rule("isIP(self)", "must be an IPv4 or IPv6 address")]
-                    },
+                    extra_json_schema=_rules(_rule("isIP(self)", "must be an IPv4 or IPv6 address")),
                 ),
             ],
             ...,
@@ -115,8 +147,8 @@ class FloatingIPPoolSpec(_Resource, frozen=True):
     reclaim_policy: Annotated[
         Literal["Retain", "Delete"],
         Meta(
-            description="What happens to addresses that this pool created and no longer needs: Retain keeps them "
-            "(state disabled), Delete gives them back to the provider. Addresses from elsewhere are never deleted."
+            description="What happens to addresses that this pool created and no longer needs: Retain (the default) "
+            "keeps them, in state disabled; Delete gives them back to the provider. Others are never deleted."
         ),
     ] = "Retain"
 
@@ -124,12 +156,16 @@ class FloatingIPPoolSpec(_Resource, frozen=True):
 class Condition(_Resource, frozen=True):
     """A condition of the object, as in metav1.Condition."""
 
-    type: Annotated[str, Meta(max_length=316)]
-    status: Literal["True", "False", "Unknown"]
-    reason: Annotated[str, Meta(min_length=1, max_length=1024)]
-    message: Annotated[str, Meta(max_length=32768)]
-    last_transition_time: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-    observed_generation: Annotated[int, Meta(ge=0)] = 0
+    type: Annotated[str, Meta(description="Ready, Progressing or Degraded.", max_length=316)]
+    status: Annotated[Literal["True", "False", "Unknown"], Meta(description="True, False or Unknown.")]
+    reason: Annotated[str, Meta(description="One CamelCase word for programs.", min_length=1, max_length=1024)]
+    message: Annotated[str, Meta(description="The same for people, and what to do about it.", max_length=32768)]
+    last_transition_time: Annotated[
+        str, Meta(description="When status last changed.", extra_json_schema={"format": "date-time"})
+    ]
+    observed_generation: Annotated[
+        int, Meta(description="Generation of the spec that the condition was found for.", ge=0)
+    ] = 0
 
 
 class IPStatus(_Resource, frozen=True):
@@ -216,5 +252,12 @@ SPEC_RULES = {
             "desiredIPs must be greater than 0, or ips must name at least one address",
         ),
     ),
-    "NodeDNSRecordSet": (),
+    "NodeDNSRecordSet": (
+        _rule("has(self.dnsRecordSet.zone) && self.dnsRecordSet.zone != ''", "dnsRecordSet.zone must be set"),
+        _rule(
+            "has(self.dnsRecordSet.recordName) && self.dnsRecordSet.recordName != ''",
+            "dnsRecordSet.recordName must be set; @ is the zone itself",
+        ),
+    ),
 }
+"""CEL rules across the fields of a kind's spec. A pool with half a dnsRecordSet works, without DNS, as it always did."""

@@ -1,0 +1,155 @@
+"""Judge each address and each node of a pool as they are now. Planning and reporting both start from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from flipop_core.model import AddressRecord, NodeView
+from flipop_core.plan.observed import Operation, PoolObservation
+from flipop_core.resources.types import IPState
+
+
+class AddressState(msgspec.Struct, frozen=True, gc=False):
+    """One address of the pool.
+
+    ``known`` is False while the provider has not been asked, or not since a doubt. ``missing``: the provider says that
+    it does not exist. ``movable``: it may be put on a node now, as far as the address itself is concerned.
+    """
+
+    address: str
+    enabled: bool
+    state: IPState
+    provider_id: str | None = None
+    node: str = ""
+    error: str = ""
+    known: bool = True
+    missing: bool = False
+    movable: bool = False
+
+
+class Assessment(msgspec.Struct, frozen=True):
+    """The pool as it is.
+
+    ``free`` are the candidates that can take another address now, sorted by name; ``occupants`` maps a provider ID to
+    the addresses that it holds or is about to, whoever they belong to.
+    """
+
+    addresses: tuple[AddressState, ...]
+    candidates: tuple[NodeView, ...]
+    free: tuple[NodeView, ...]
+    occupants: dict[str, tuple[str, ...]]
+    desired: int
+
+    def state_of(self, address: str) -> AddressState | None:
+        """Return the state of one address of the pool."""
+        return next((state for state in self.addresses if state.address == address), None)
+
+    @property
+    def enabled(self) -> tuple[AddressState, ...]:
+        """Those within desiredIPs."""
+        return tuple(state for state in self.addresses if state.enabled)
+
+    @property
+    def surplus(self) -> tuple[AddressState, ...]:
+        """Those beyond desiredIPs."""
+        return tuple(state for state in self.addresses if not state.enabled)
+
+    @property
+    def lacking(self) -> int:
+        """How many addresses the pool has too few."""
+        return max(0, self.desired - len(self.addresses))
+
+
+def pool_addresses(observed: PoolObservation) -> tuple[str, ...]:
+    """All addresses of the pool in order of precedence: those of spec.ips, then created, then adopted ones."""
+    return tuple(dict.fromkeys((*observed.spec.ips, *observed.ledger.allocated)))
+
+
+def assess(observed: PoolObservation) -> Assessment:
+    """Judge the pool as observed."""
+    candidates = tuple(node for node in observed.candidates if node.provider_id)
+    by_provider_id = {node.provider_id: node for node in reversed(candidates)}
+    names = {node.provider_id: node.name for node in observed.nodes.values() if node.provider_id}
+    addresses = pool_addresses(observed)
+    desired = observed.spec.desired_ips or len(observed.spec.ips)
+    occupants = _occupants(observed)
+    states = tuple(
+        _address_state(observed, address, index < desired, by_provider_id, names)
+        for index, address in enumerate(addresses)
+    )
+    busy = {operation.target for operation in observed.operations.values() if operation.target}
+    free = tuple(
+        node
+        for node in sorted(by_provider_id.values(), key=lambda node: node.name)
+        if len(occupants.get(node.provider_id, ())) < observed.capabilities.max_ips_per_node
+        and node.provider_id not in busy
+        and node.provider_id not in observed.reserved_nodes
+    )
+    return Assessment(addresses=states, candidates=candidates, free=free, occupants=occupants, desired=desired)
+
+
+def _occupants(observed: PoolObservation) -> dict[str, tuple[str, ...]]:
+    held: dict[str, list[str]] = {}
+    for record in observed.inventory.records.values():
+        if record.provider_id:
+            held.setdefault(record.provider_id, []).append(record.address)
+    for operation in observed.operations.values():
+        if operation.target and operation.address not in held.get(operation.target, ()):
+            held.setdefault(operation.target, []).append(operation.address)
+    return {provider_id: tuple(sorted(addresses)) for provider_id, addresses in held.items()}
+
+
+def _address_state(
+    observed: PoolObservation,
+    address: str,
+    enabled: bool,
+    candidates: Mapping[str, NodeView],
+    names: Mapping[str, str],
+) -> AddressState:
+    record = observed.inventory.records.get(address)
+    operation = observed.operations.get(address)
+    provider_id = _holder(record, operation)
+    base = AddressState(address, enabled, "disabled", provider_id, names.get(provider_id or "", ""))
+    doubt = _doubt(observed, address, record)
+    if operation is not None:
+        return replace(base, state="in-progress")
+    if doubt is not None:
+        return replace(base, **doubt, state=doubt["state"] if enabled else "disabled")
+    if record is not None and record.in_progress:
+        return replace(base, state="in-progress")
+    if not enabled:
+        return base
+    if provider_id in candidates:
+        return replace(base, state="active")
+    state: IPState = "no-match" if provider_id else "unassigned"
+    last = observed.memory.addresses.get(address)
+    if last is not None:
+        return replace(base, state="error", error=last.error, movable=True)
+    return replace(base, state=state, movable=True)
+
+
+def _doubt(observed: PoolObservation, address: str, record: AddressRecord | None) -> dict[str, Any] | None:
+    """Why the address cannot be judged by its record, if so."""
+    claimant = observed.claims.get(address, observed.key)
+    if claimant != observed.key:
+        return {"state": "error", "error": f"{claimant} already uses this address: remove it from one of the two"}
+    inventory = observed.inventory
+    if address in inventory.unread or (record is None and address not in inventory.wanted):
+        last = observed.memory.addresses.get(address)
+        return {"state": "error" if last else "in-progress", "error": last.error if last else "", "known": False}
+    if record is None:
+        provider = observed.spec.provider
+        mend = "correct spec.ips, or remove it from the pool's annotations"
+        return {"state": "error", "error": f"{provider} has no such address: {mend}", "missing": True}
+    return None
+
+
+def _holder(record: AddressRecord | None, operation: Operation | None) -> str | None:
+    """While an address moves, it is shown on the node it moves to, as the original does."""
+    if operation is not None and operation.verb == "assign":
+        return operation.target
+    return record.provider_id if record else None

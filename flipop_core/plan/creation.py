@@ -1,0 +1,145 @@
+"""Plan how a pool gets the addresses that it has too few, without ever losing one.
+
+The order is: record the intent, create, record the address. Whatever interrupts it, the recorded intent is enough to
+find out whether an address was made. ``begun`` → ``sent`` → ``created`` → recorded; or ``sent`` → ``unknown`` →
+``found`` → recorded, or back to ``begun`` once it is certain that nothing was made.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flipop_core.model import CreateRequest
+from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
+from flipop_core.plan.draft import Draft
+from flipop_core.plan.observed import Creation, creation_request
+
+FRESH_SECONDS = 5.0
+"""How old the account's list of addresses may be when a creation is begun: a creation is compared with it later."""
+
+
+def plan_creation(draft: Draft) -> None:
+    """Carry a begun creation on, or begin one, or adopt addresses that are on the pool's nodes already."""
+    observed = draft.observed
+    pending = observed.ledger.pending
+    if pending is not None:
+        _continue(draft, pending, observed.memory.creation)
+    elif draft.assessment.lacking:
+        _begin(draft)
+
+
+def _continue(draft: Draft, pending: CreateRequest, creation: Creation | None) -> None:
+    if creation is None or creation.claim != pending.claim:
+        # Begun by another process, which may have died at any point since.
+        _find(draft, pending, not_before=draft.now)
+        return
+    not_before = creation.backoff.not_before if creation.backoff else draft.now
+    match creation.phase:
+        case "begun":
+            _create(draft, pending, not_before)
+        case "sent":
+            draft.hold("Creating", f"creation {pending.claim} is under way")
+        case "created":
+            _record(draft, creation.address)
+        case "unknown":
+            _find(draft, pending, not_before)
+        case "found":
+            _settle_found(draft, pending, creation)
+
+
+def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
+    if not draft.assessment.lacking:
+        draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that no address is needed any more"))
+        return
+    if not _may_call(draft, not_before):
+        return
+    if pending.provider_id is not None and not _take_node(draft, pending.provider_id):
+        # The node was free when the creation was begun and is not now. Nothing was made: begin anew, elsewhere.
+        draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), f"that {pending.provider_id} is taken"))
+        return
+    draft.act(CreateAddress(pending))
+
+
+def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
+    if _may_call(draft, not_before):
+        draft.act(FindCreated(pending))
+
+
+def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> None:
+    unclaimed = [address for address in creation.found if address not in draft.observed.claims]
+    on_node = pending.provider_id is not None
+    if len(unclaimed) == 1 or (unclaimed and (on_node or len(unclaimed) <= 1 + draft.observed.doubtful_creations)):
+        _record(draft, unclaimed[0])
+        return
+    draft.hold(
+        "CreationAmbiguous",
+        f"the answer to a creation was lost, and several new addresses could be its result: {', '.join(unclaimed)}; add "
+        "the pool's own to spec.ips, or remove the annotation flipop.digitalocean.com/pending-creation if none is",
+        until=creation.backoff.not_before if creation.backoff else None,
+    )
+
+
+def _record(draft: Draft, address: str) -> None:
+    ledger = draft.observed.ledger
+    created = tuple(dict.fromkeys((*ledger.created, address)))
+    draft.act(RecordLedger(replace(ledger, created=created, pending=None), f"created address {address}"))
+
+
+def _begin(draft: Draft) -> None:
+    observed = draft.observed
+    if observed.inventory.read_at + FRESH_SECONDS < draft.now:
+        if _may_call(draft, draft.now):
+            draft.reread_all()
+        return
+    if adopted := _adoptable(draft):
+        ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted))
+        draft.act(RecordLedger(ledger, f"adopted {', '.join(adopted)}, found on the pool's nodes"))
+        return
+    creation = observed.memory.creation
+    if not _may_call(draft, creation.backoff.not_before if creation and creation.backoff else draft.now):
+        return
+    known = () if (provider_id := _creation_node(draft)) else tuple(sorted(observed.inventory.records))
+    request = creation_request(observed, observed.new_claim, provider_id, known)
+    draft.act(RecordLedger(replace(observed.ledger, pending=request), "the intent to create an address"))
+
+
+def _adoptable(draft: Draft) -> tuple[str, ...]:
+    """Addresses that nobody claims, on nodes that the pool may use: an earlier pool of the same kind left them."""
+    observed = draft.observed
+    busy = {operation.target for operation in observed.operations.values() if operation.target}
+    found = [
+        address
+        for node in draft.assessment.candidates
+        if node.provider_id not in observed.reserved_nodes and node.provider_id not in busy
+        for address in draft.assessment.occupants.get(node.provider_id, ())
+        if address not in observed.claims
+    ]
+    return tuple(found[: draft.assessment.lacking])
+
+
+def _creation_node(draft: Draft) -> str | None:
+    """Return the node to create the address on, so that it need not be assigned afterwards."""
+    if not draft.observed.capabilities.create_on_node or draft.observed.spec.assignment_cool_off_seconds:
+        return None
+    return draft.free.pop(0).provider_id if draft.free else None
+
+
+def _take_node(draft: Draft, provider_id: str) -> bool:
+    node = next((node for node in draft.free if node.provider_id == provider_id), None)
+    if node is None:
+        return False
+    draft.free.remove(node)
+    return True
+
+
+def _may_call(draft: Draft, not_before: float) -> bool:
+    creation = draft.observed.memory.creation
+    if not draft.provider_allowed:
+        gate = draft.observed.gate
+        draft.hold(gate.reason, gate.message, until=gate.not_before)
+        return False
+    if not_before > draft.now:
+        error = creation.backoff.error if creation and creation.backoff else ""
+        draft.hold("CreationFailed", error, until=not_before)
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""What a pool's plan is made from. Everything is a value: the runtime builds it, the planner only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from flipop_core.model import AddressRecord, CreateRequest, Key, NodeView
+from flipop_core.plan.limits import Backoff, Gate
+from flipop_core.providers import ProviderCapabilities
+from flipop_core.resources.parse import AddressLedger
+from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus
+
+NEVER = float("-inf")
+
+
+class Inventory(msgspec.Struct, frozen=True):
+    """What the provider said of its addresses.
+
+    ``read_at`` is when the whole account was last read (monotonic seconds); ``wanted`` are the addresses asked for
+    then: one of them without a record does not exist. ``unread`` are addresses whose record is in doubt since.
+    """
+
+    records: Mapping[str, AddressRecord] = {}
+    wanted: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+    read_at: float = NEVER
+
+
+class Operation(msgspec.Struct, frozen=True, gc=False):
+    """A provider call under way, or accepted and not yet confirmed. ``target`` is the node it concerns, if any."""
+
+    verb: Literal["assign", "unassign", "delete", "create"]
+    address: str
+    owner: Key
+    since: float
+    target: str | None = None
+    accepted_at: float | None = None
+    next_poll: float | None = None
+    polls: int = 0
+
+
+class Creation(msgspec.Struct, frozen=True, gc=False):
+    """Where the creation named ``claim`` stands in this process.
+
+    ``begun``: recorded, certainly nothing made. ``sent``: the call is under way. ``created``: ``address`` was made and
+    is not yet recorded. ``unknown``: it may have made an address; looked for since ``since``. ``found``: ``found`` are
+    the addresses it may have made.
+    """
+
+    claim: str
+    phase: Literal["begun", "sent", "created", "unknown", "found"]
+    since: float = 0.0
+    address: str = ""
+    found: tuple[str, ...] = ()
+    backoff: Backoff | None = None
+    doubtful: bool = False
+
+
+class PoolMemory(msgspec.Struct, frozen=True):
+    """What the process remembers of a pool between plans. Losing it costs reads and retries, never addresses.
+
+    Backoffs are kept by address, by node (provider ID) and by pair of both. ``cleaned`` are (node, address) annotations
+    that have been removed from nodes outside the pool's watch.
+    """
+
+    addresses: Mapping[str, Backoff] = {}
+    nodes: Mapping[str, Backoff] = {}
+    pairs: Mapping[tuple[str, str], Backoff] = {}
+    creation: Creation | None = None
+    last_assignment: float = NEVER
+    cleaned: frozenset[tuple[str, str]] = frozenset()
+
+
+class PoolObservation(msgspec.Struct, frozen=True):
+    """All that decides what is done for one pool.
+
+    ``nodes`` are the nodes that its nodeLabel selects, by name; ``candidates`` the fit ones, sorted by name;
+    ``candidates_change_at`` when that may change by time alone. ``claims`` maps each address that any resource uses to
+    its first claimant. ``reserved_nodes`` are nodes that other creations have been begun on, ``doubtful_creations``
+    how many others are begun without one. ``new_claim`` names a creation, should one be begun.
+    """
+
+    key: Key
+    spec: FloatingIPPoolSpec
+    capabilities: ProviderCapabilities
+    inventory: Inventory
+    ledger: AddressLedger = AddressLedger()
+    status: FloatingIPPoolStatus = FloatingIPPoolStatus()
+    has_finalizer: bool = False
+    deleting: bool = False
+    nodes: Mapping[str, NodeView] = {}
+    candidates: tuple[NodeView, ...] = ()
+    candidates_change_at: float | None = None
+    operations: Mapping[str, Operation] = {}
+    claims: Mapping[str, Key] = {}
+    reserved_nodes: frozenset[str] = frozenset()
+    doubtful_creations: int = 0
+    gate: Gate = Gate()
+    memory: PoolMemory = PoolMemory()
+    new_claim: str = ""
+    cluster: str = ""
+
+
+def creation_request(
+    observed: PoolObservation, claim: str, provider_id: str | None, known_addresses: tuple[str, ...]
+) -> CreateRequest:
+    """Return the request for one address of this pool."""
+    return CreateRequest(
+        claim=claim,
+        region=observed.spec.region,
+        owner=f"{observed.key.namespace}/{observed.key.name}",
+        cluster=observed.cluster,
+        provider_id=provider_id,
+        known_addresses=known_addresses,
+    )

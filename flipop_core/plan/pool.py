@@ -1,0 +1,203 @@
+"""Plan one pool. `plan_pool` is the whole decision; the helpers below follow its order.
+
+What it keeps to: an address on a fit node never moves; an address leaves a node only when another place needs it; no
+second operation on an address or a node under way; a node's capacity counts whoever uses it; candidates by name.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flipop_core.model import NodeView
+from flipop_core.plan.actions import (
+    AnnotateNode,
+    AssignAddress,
+    DeleteAddress,
+    Plan,
+    RecordLedger,
+    SetFinalizer,
+    UnassignAddress,
+)
+from flipop_core.plan.assess import AddressState, Assessment, assess
+from flipop_core.plan.creation import plan_creation
+from flipop_core.plan.draft import Draft
+from flipop_core.plan.observed import PoolObservation
+
+
+def plan_pool(observed: PoolObservation, now: float) -> Plan:
+    """Return what to do for the pool now. ``now`` is monotonic seconds. The same input gives the same plan."""
+    draft = Draft(observed, assess(observed), now)
+    if observed.deleting:
+        _plan_deletion(draft)
+        return draft.plan()
+    draft.look_at(observed.candidates_change_at)
+    wants_finalizer = observed.spec.reclaim_policy == "Delete"
+    if wants_finalizer != observed.has_finalizer:
+        draft.act(SetFinalizer(wants_finalizer))
+    _plan_reads(draft)
+    if draft.assessment.addresses or draft.assessment.lacking:
+        _plan_assignments(draft)
+        plan_creation(draft)
+        if wants_finalizer:
+            _plan_surplus(draft, draft.assessment.surplus)
+    _plan_annotations(draft)
+    return draft.plan()
+
+
+def _plan_reads(draft: Draft) -> None:
+    """Ask for what is not known yet; an address in doubt is neither moved nor counted out until it is read."""
+    unknown = [state.address for state in draft.assessment.addresses if not state.known]
+    if not unknown:
+        return
+    if not draft.provider_allowed:
+        gate = draft.observed.gate
+        draft.hold(gate.reason, gate.message, until=gate.not_before)
+        return
+    backoffs = draft.observed.memory.addresses
+    due = [address for address in unknown if address not in backoffs or backoffs[address].not_before <= draft.now]
+    draft.reread(address for address in due if address in draft.observed.inventory.unread)
+    if any(address not in draft.observed.inventory.unread for address in due):
+        draft.reread_all()
+    for address in unknown:
+        if address not in due:
+            draft.hold("Retrying", backoffs[address].error, address=address, until=backoffs[address].not_before)
+
+
+def _plan_assignments(draft: Draft) -> None:
+    movable = [state for state in draft.assessment.addresses if state.movable]
+    # The ones that serve nobody first; those on unfit nodes may still see their node recover.
+    movable.sort(key=lambda state: state.provider_id is not None)
+    for state in movable:
+        _plan_assignment(draft, state)
+
+
+def _plan_assignment(draft: Draft, state: AddressState) -> None:
+    observed, memory = draft.observed, draft.observed.memory
+    gate, backoff = observed.gate, memory.addresses.get(state.address)
+    cool_off_ends = memory.last_assignment + observed.spec.assignment_cool_off_seconds
+    if not draft.provider_allowed:
+        draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
+        return
+    if backoff is not None and backoff.not_before > draft.now:
+        draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
+        return
+    if state.provider_id is not None and not observed.capabilities.atomic_reassign:
+        if _choose_node(draft, state) is not None:
+            draft.act(UnassignAddress(state.address, state.provider_id, "it is needed on another node"))
+        return
+    if cool_off_ends > draft.now:
+        draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
+        return
+    node = _choose_node(draft, state)
+    if node is None:
+        _make_room(draft, state)
+        return
+    draft.act(AssignAddress(state.address, node.provider_id, node.name, state.provider_id))
+    if observed.spec.assignment_cool_off_seconds:
+        draft.observed = replace(observed, memory=replace(memory, last_assignment=draft.now))
+
+
+def _choose_node(draft: Draft, state: AddressState) -> NodeView | None:
+    """Take the first free node by name that has not just refused."""
+    memory = draft.observed.memory
+    for node in draft.free:
+        refusals = (memory.nodes.get(node.provider_id), memory.pairs.get((state.address, node.provider_id)))
+        waiting = [refusal for refusal in refusals if refusal is not None and refusal.not_before > draft.now]
+        if not waiting:
+            draft.free.remove(node)
+            return node
+        for refusal in waiting:
+            draft.look_at(refusal.not_before)
+    return None
+
+
+def _make_room(draft: Draft, state: AddressState) -> None:
+    """Free a fit node that holds nothing but a disabled address of this pool; else say that nodes are missing."""
+    candidates = {node.provider_id for node in draft.assessment.candidates}
+    for other in draft.assessment.surplus:
+        if other.known and other.state == "disabled" and other.provider_id in candidates and other.provider_id:
+            draft.act(UnassignAddress(other.address, other.provider_id, f"{state.address} needs the node"))
+            return
+    draft.hold("NoFreeNode", "no fit node is free for it", address=state.address)
+
+
+def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
+    """Give back what the pool created and no longer needs: off its node, to the provider, out of the ledger."""
+    created = frozenset(draft.observed.ledger.created) - frozenset(draft.observed.spec.ips)
+    gone = []
+    for state in surplus:
+        if state.address not in created or not state.known or state.state == "in-progress":
+            continue
+        if draft.observed.claims.get(state.address, draft.observed.key) != draft.observed.key:
+            continue
+        if state.missing:
+            gone.append(state.address)
+        else:
+            _plan_release(draft, state)
+    if gone:
+        ledger = draft.observed.ledger
+        kept = tuple(address for address in ledger.created if address not in gone)
+        draft.act(RecordLedger(replace(ledger, created=kept), f"that {', '.join(gone)} is deleted"))
+
+
+def _plan_release(draft: Draft, state: AddressState) -> None:
+    backoff = draft.observed.memory.addresses.get(state.address)
+    if not draft.provider_allowed or (backoff is not None and backoff.not_before > draft.now):
+        until = backoff.not_before if backoff else draft.observed.gate.not_before
+        message = backoff.error if backoff else draft.observed.gate.message
+        draft.hold("Retrying", message, address=state.address, until=until)
+    elif state.provider_id is not None:
+        draft.act(UnassignAddress(state.address, state.provider_id, "it is to be deleted"))
+    else:
+        draft.act(DeleteAddress(state.address))
+
+
+def _plan_deletion(draft: Draft) -> None:
+    """Delete created addresses under reclaimPolicy Delete, tidy the nodes, let go of the object."""
+    observed = draft.observed
+    if not observed.has_finalizer:
+        return
+    if observed.spec.reclaim_policy == "Delete":
+        nothing_wanted = replace(draft.assessment, desired=0)
+        draft.assessment = nothing_wanted
+        _plan_reads(draft)
+        plan_creation(draft)
+        _plan_surplus(draft, tuple(replace(state, enabled=False) for state in nothing_wanted.addresses))
+        _plan_annotations(draft)
+        own = frozenset(observed.ledger.created) - frozenset(observed.spec.ips)
+        if observed.ledger.pending is not None or own:
+            return
+    draft.act(SetFinalizer(False))
+
+
+def _plan_annotations(draft: Draft) -> None:
+    """Keep the annotation of each node equal to the active address on it. Other resources' annotations are theirs."""
+    observed = draft.observed
+    wanted = _wanted_annotations(draft.assessment)
+    undecided = {state.address for state in draft.assessment.addresses if not state.known}
+    ours = {state.address for state in draft.assessment.addresses} | set(observed.status.ips)
+    ours = {address for address in ours if observed.claims.get(address, observed.key) == observed.key}
+    for name in sorted(observed.nodes):
+        present = observed.nodes[name].reserved_ipv4
+        address = wanted.get(name, "")
+        if address and address != present:
+            draft.act(AnnotateNode(name, address, present))
+        elif not address and present in ours and present not in undecided and not _moving_to(draft, present, name):
+            draft.act(AnnotateNode(name, "", present))
+    for address, reported in sorted(observed.status.ips.items()):
+        left = reported.node_name and reported.node_name not in observed.nodes and reported.state == "active"
+        if left and address in ours and (reported.node_name, address) not in observed.memory.cleaned:
+            draft.act(AnnotateNode(reported.node_name, "", address))
+
+
+def _wanted_annotations(assessment: Assessment) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    for state in assessment.addresses:
+        if state.state == "active" and state.enabled and ":" not in state.address:
+            wanted.setdefault(state.node, state.address)
+    return wanted
+
+
+def _moving_to(draft: Draft, address: str, node: str) -> bool:
+    state = draft.assessment.state_of(address)
+    return state is not None and state.state == "in-progress" and state.node in ("", node)

@@ -1,0 +1,113 @@
+"""An open watch over HTTP: lines of JSON, read in one thread and ended from any other."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import msgspec
+import urllib3
+
+from flipop_core.cluster import WatchEvent
+from flipop_core.errors import ClusterUnavailable
+
+_EVENT = msgspec.json.Decoder(WatchEvent)
+
+
+class HTTPWatch:
+    """The answer to a watch request; see `flipop_core.cluster.Watch`.
+
+    ``read_timeout_seconds`` bounds each wait for bytes. ``on_end`` is called once, when the connection is given up.
+    """
+
+    def __init__(
+        self,
+        response: urllib3.BaseHTTPResponse,
+        action: str,
+        *,
+        read_timeout_seconds: float,
+        on_end: Callable[[HTTPWatch], None],
+    ) -> None:
+        self._response = response
+        self._action = action
+        self._on_end = on_end
+        self._socket = socket_of(response)
+        self._lock = threading.Lock()
+        self._reading = False
+        self._closed = False
+        self._ended = False
+        if self._socket is not None:
+            self._socket.settimeout(read_timeout_seconds)
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        """Yield events until the server ends the watch or `close` is called; raises ClusterUnavailable."""
+        with self._lock:
+            if self._closed or self._ended:
+                return
+            self._reading = True
+        try:
+            for line in self._lines():
+                try:
+                    event = _EVENT.decode(line)
+                except msgspec.DecodeError as error:
+                    if self._closed:  # what a shut down TLS socket still returns is no plain text
+                        return
+                    raise ClusterUnavailable(f"{self._action}: a line that is no watch event: {error}") from error
+                yield event
+                if self._closed:
+                    return
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """End the iteration at once, also one that waits for bytes. Idempotent, from any thread."""
+        with self._lock:
+            self._closed = True
+            reading = self._reading
+        # Closing a socket does not wake its reader; shutting it down does.
+        if self._socket is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        if not reading:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+        self._response.close()
+        self._on_end(self)
+
+    def _lines(self) -> Iterator[bytes]:
+        incomplete: list[bytes] = []
+        while chunk := self._read():
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                incomplete.append(line)
+                whole = b"".join(incomplete) if len(incomplete) > 1 else line
+                incomplete.clear()
+                if whole:
+                    yield whole
+            if rest:
+                incomplete.append(rest)
+
+    def _read(self) -> bytes:
+        try:
+            chunk: bytes = self._response.read1()
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
+            if self._closed:  # the socket was shut down under the reader, which may show in any of these
+                return b""
+            if isinstance(error, AttributeError):
+                raise
+            raise ClusterUnavailable(f"{self._action}: the watch broke: {error}") from error
+        return b"" if self._closed else chunk
+
+
+def socket_of(response: urllib3.BaseHTTPResponse) -> socket.socket | None:
+    """Return the socket under ``response``, or None once the connection has been given back."""
+    connection = response.connection
+    found = getattr(connection, "sock", None)
+    return found if isinstance(found, socket.socket) else None
