@@ -14,6 +14,10 @@ from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import Creation, creation_request
 
+SETTLE_SECONDS = 15.0
+"""How long a creation whose answer was lost is looked for before it is certain that it made nothing: providers show a
+new address some seconds late."""
+
 FRESH_SECONDS = 5.0
 """How old the account's list of addresses may be when a creation is begun: a creation is compared with it later."""
 
@@ -66,17 +70,22 @@ def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
 
 
 def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> None:
+    """Choose among the addresses that the creation may have made; those that a resource claims it did not make."""
     unclaimed = [address for address in creation.found if address not in draft.observed.claims]
-    on_node = pending.provider_id is not None
-    if len(unclaimed) == 1 or (unclaimed and (on_node or len(unclaimed) <= 1 + draft.observed.doubtful_creations)):
+    looked_at = creation.backoff.not_before if creation.backoff else draft.now
+    if not unclaimed and draft.now - creation.since >= SETTLE_SECONDS:
+        _create(draft, pending, draft.now)
+    elif unclaimed and (pending.provider_id is not None or len(unclaimed) <= 1 + draft.observed.doubtful_creations):
         _record(draft, unclaimed[0])
-        return
-    draft.hold(
-        "CreationAmbiguous",
-        f"the answer to a creation was lost, and several new addresses could be its result: {', '.join(unclaimed)}; add "
-        "the pool's own to spec.ips, or remove the annotation flipop.digitalocean.com/pending-creation if none is",
-        until=creation.backoff.not_before if creation.backoff else None,
-    )
+    elif looked_at <= draft.now or not unclaimed:
+        _find(draft, pending, looked_at)
+    else:
+        draft.hold(
+            "CreationAmbiguous",
+            f"a creation's answer was lost, and several new addresses may be its result: {', '.join(unclaimed)}; add "
+            "the pool's own to spec.ips, or remove the annotation flipop.digitalocean.com/pending-creation if none is",
+            until=looked_at,
+        )
 
 
 def _record(draft: Draft, address: str) -> None:
@@ -88,8 +97,7 @@ def _record(draft: Draft, address: str) -> None:
 def _begin(draft: Draft) -> None:
     observed = draft.observed
     if observed.inventory.read_at + FRESH_SECONDS < draft.now:
-        if _may_call(draft, draft.now):
-            draft.reread_all()
+        draft.reread_all()
         return
     if adopted := _adoptable(draft):
         ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from flipop_core.model import NodeView
 from flipop_core.plan.actions import Action, Hold, Plan
 from flipop_core.plan.assess import Assessment
+from flipop_core.plan.limits import Gate
 from flipop_core.plan.observed import PoolObservation
 
 
@@ -18,6 +19,7 @@ class Draft:
         self.assessment = assessment
         self.now = now
         self.free: list[NodeView] = list(assessment.free)
+        self.evicted: set[str] = set()
         self._actions: list[Action] = []
         self._holds: list[Hold] = []
         self._looks: list[float] = []
@@ -45,11 +47,19 @@ class Draft:
 
     def reread(self, addresses: Iterable[str]) -> None:
         """Ask for the present state of these addresses before the next plan."""
-        self._reread.update(addresses)
+        if (wanted := set(addresses)) and self._reads_allowed(self.observed.gate):
+            self._reread |= wanted
 
     def reread_all(self) -> None:
         """Ask for the present state of the whole account before the next plan."""
-        self._reread_all = True
+        if self._reads_allowed(self.observed.gate) and self._reads_allowed(self.observed.read_gate):
+            self._reread_all = True
+
+    def _reads_allowed(self, gate: Gate) -> bool:
+        if gate.not_before <= self.now:
+            return True
+        self.hold(gate.reason, gate.message, until=gate.not_before)
+        return False
 
     def plan(self) -> Plan:
         """Return the finished plan."""

@@ -33,7 +33,7 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
     draft.look_at(observed.candidates_change_at)
     wants_finalizer = observed.spec.reclaim_policy == "Delete"
     if wants_finalizer != observed.has_finalizer:
-        draft.act(SetFinalizer(wants_finalizer))
+        draft.act(SetFinalizer(present=wants_finalizer))
     _plan_reads(draft)
     if draft.assessment.addresses or draft.assessment.lacking:
         _plan_assignments(draft)
@@ -47,12 +47,6 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
 def _plan_reads(draft: Draft) -> None:
     """Ask for what is not known yet; an address in doubt is neither moved nor counted out until it is read."""
     unknown = [state.address for state in draft.assessment.addresses if not state.known]
-    if not unknown:
-        return
-    if not draft.provider_allowed:
-        gate = draft.observed.gate
-        draft.hold(gate.reason, gate.message, until=gate.not_before)
-        return
     backoffs = draft.observed.memory.addresses
     due = [address for address in unknown if address not in backoffs or backoffs[address].not_before <= draft.now]
     draft.reread(address for address in due if address in draft.observed.inventory.unread)
@@ -115,7 +109,9 @@ def _make_room(draft: Draft, state: AddressState) -> None:
     """Free a fit node that holds nothing but a disabled address of this pool; else say that nodes are missing."""
     candidates = {node.provider_id for node in draft.assessment.candidates}
     for other in draft.assessment.surplus:
-        if other.known and other.state == "disabled" and other.provider_id in candidates and other.provider_id:
+        evictable = other.known and other.state == "disabled" and other.address not in draft.evicted
+        if evictable and other.provider_id is not None and other.provider_id in candidates:
+            draft.evicted.add(other.address)
             draft.act(UnassignAddress(other.address, other.provider_id, f"{state.address} needs the node"))
             return
     draft.hold("NoFreeNode", "no fit node is free for it", address=state.address)
@@ -167,7 +163,7 @@ def _plan_deletion(draft: Draft) -> None:
         own = frozenset(observed.ledger.created) - frozenset(observed.spec.ips)
         if observed.ledger.pending is not None or own:
             return
-    draft.act(SetFinalizer(False))
+    draft.act(SetFinalizer(present=False))
 
 
 def _plan_annotations(draft: Draft) -> None:

@@ -1,0 +1,152 @@
+"""What is shown of a pool: its status and conditions. A report only; nothing is decided from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
+from flipop_core.plan.actions import Hold, Plan
+from flipop_core.plan.assess import AddressState, Assessment, assess
+from flipop_core.plan.observed import PoolObservation
+from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus
+
+_HOLD_ORDER = (
+    "AccessDenied",
+    "RateLimited",
+    "ProviderUnavailable",
+    "ReadFailed",
+    "CreationAmbiguous",
+    "CreationFailed",
+    "Retrying",
+)
+
+
+class Trouble(msgspec.Struct, frozen=True, gc=False):
+    """The first thing that keeps a pool from being ready. ``failure``: something failed, it is not just under way."""
+
+    reason: str
+    message: str
+    failure: bool = False
+
+
+def pool_status(observed: PoolObservation, plan: Plan, generation: int, timestamp: str) -> FloatingIPPoolStatus:
+    """Return the status of the pool as observed, with ``plan`` under way. ``timestamp`` is RFC 3339."""
+    assessment = assess(observed)
+    trouble = _trouble(observed, assessment, plan)
+    active = sum(1 for state in assessment.addresses if state.state == "active")
+    names = {node.provider_id: node.name for node in assessment.candidates}
+    failing = {*observed.memory.nodes, *(provider_id for _, provider_id in observed.memory.pairs)}
+    moving = any(state.state == "in-progress" and state.known for state in assessment.addresses)
+    conditions = (
+        _ready(trouble, active, assessment.desired),
+        _progressing(moving or bool(plan.actions) or observed.ledger.pending is not None),
+        _degraded(trouble),
+    )
+    return FloatingIPPoolStatus(
+        ips={state.address: _ip_status(state) for state in assessment.addresses},
+        node_errors=tuple(sorted(names[provider_id] for provider_id in failing if provider_id in names)),
+        assignable_nodes=tuple(node.name for node in assessment.free),
+        error=trouble.message if trouble is not None and trouble.failure else "",
+        allocated_ips=observed.ledger.allocated,
+        adopted_ips=observed.ledger.adopted,
+        desired_count=assessment.desired,
+        active_count=active,
+        candidate_count=len(assessment.candidates),
+        observed_generation=generation,
+        conditions=merge_conditions(observed.status.conditions, conditions, generation, timestamp),
+    )
+
+
+def invalid_status(
+    previous: FloatingIPPoolStatus, problem: ConfigError, generation: int, timestamp: str
+) -> FloatingIPPoolStatus:
+    """Return the status of a pool whose spec cannot be acted on. What is known of its addresses stays."""
+    if isinstance(problem, ResourceInvalid):
+        reason = problem.reason
+    else:
+        reason = "UnknownProvider" if isinstance(problem, UnknownProvider) else "ProviderNotConfigured"
+    message = str(problem)
+    conditions = (
+        Condition("Ready", "False", reason, message, ""),
+        Condition("Progressing", "False", reason, "waits for the spec to be corrected", ""),
+        Condition("Degraded", "True", reason, message, ""),
+    )
+    return msgspec.structs.replace(
+        previous,
+        error=message,
+        observed_generation=generation,
+        conditions=merge_conditions(previous.conditions, conditions, generation, timestamp),
+    )
+
+
+def merge_conditions(
+    previous: Iterable[Condition], present: Iterable[Condition], generation: int, timestamp: str
+) -> tuple[Condition, ...]:
+    """Return ``present`` with the transition time kept of each condition whose status has not changed."""
+    before = {condition.type: condition for condition in previous}
+    merged = []
+    for condition in present:
+        old = before.get(condition.type)
+        since = old.last_transition_time if old is not None and old.status == condition.status else timestamp
+        merged.append(msgspec.structs.replace(condition, last_transition_time=since, observed_generation=generation))
+    return tuple(merged)
+
+
+def _ip_status(state: AddressState) -> IPStatus:
+    return IPStatus(state=state.state, node_name=state.node, provider_id=state.provider_id or "", error=state.error)
+
+
+def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> Trouble | None:
+    """Find the first of: the provider or a creation fails, an address fails, nodes are missing, work is under way."""
+    holds = {hold.reason: hold for hold in reversed(plan.holds)}
+    for reason in _HOLD_ORDER:
+        hold = holds.get(reason)
+        if hold is not None:
+            return Trouble("AssignmentFailed" if reason == "Retrying" else reason, _hold_message(hold), failure=True)
+    for state in assessment.enabled:
+        if state.error:
+            reason = "AddressNotFound" if state.missing else "AddressError"
+            return Trouble(reason, f"{state.address}: {state.error}", failure=True)
+    idle = [state.address for state in assessment.enabled if state.state in ("no-match", "unassigned")]
+    if "NoFreeNode" in holds:
+        return Trouble("NoFreeNode", _no_free_node(assessment, idle))
+    waiting = [state.address for state in assessment.enabled if state.state != "active"]
+    if "CoolOff" in holds:
+        return Trouble("CoolOff", holds["CoolOff"].message)
+    if waiting:
+        known = all(state.known for state in assessment.enabled)
+        return Trouble("Assigning" if known else "Reading", f"under way: {', '.join(waiting)}")
+    if assessment.lacking or observed.ledger.pending is not None:
+        return Trouble("Creating", f"{max(assessment.lacking, 1)} more to be created")
+    return None
+
+
+def _hold_message(hold: Hold) -> str:
+    return f"{hold.address}: {hold.message}" if hold.address else hold.message
+
+
+def _no_free_node(assessment: Assessment, idle: list[str]) -> str:
+    fit = len(assessment.candidates)
+    return f"{len(idle)} of {assessment.desired} addresses have no node: {fit} nodes are fit, none of them is free"
+
+
+def _ready(trouble: Trouble | None, active: int, desired: int) -> Condition:
+    if trouble is None:
+        return Condition("Ready", "True", "AllActive", f"{active} of {desired} addresses are active", "")
+    return Condition(
+        "Ready", "False", trouble.reason, f"{active} of {desired} addresses are active; {trouble.message}", ""
+    )
+
+
+def _progressing(under_way: bool) -> Condition:
+    if under_way:
+        return Condition("Progressing", "True", "Working", "changes are under way", "")
+    return Condition("Progressing", "False", "Settled", "nothing is under way", "")
+
+
+def _degraded(trouble: Trouble | None) -> Condition:
+    if trouble is not None and trouble.failure:
+        return Condition("Degraded", "True", trouble.reason, trouble.message, "")
+    return Condition("Degraded", "False", "AsExpected", "nothing has failed", "")
