@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import msgspec
 
 from flipop_core.errors import ResourceInvalid
 from flipop_core.model import CreateRequest, Key
+from flipop_core.resources.schema import spec_schema
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
@@ -143,7 +145,7 @@ def _parse_spec(raw: msgspec.Raw, spec_type: type[SpecT]) -> tuple[SpecT | None,
         spec = msgspec.convert(_without_nulls(msgspec.json.decode(raw)), spec_type)
         return _validated(spec), None
     except msgspec.ValidationError as error:
-        return None, _from_validation_error(error, raw)
+        return None, _from_validation_error(error, raw, spec_type)
     except ResourceInvalid as error:
         return None, error
 
@@ -157,17 +159,22 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw) -> ResourceInvalid:
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_PATH_PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw, spec_type: type[Any]) -> ResourceInvalid:
     message, _, path = str(error).partition(" - at `$")
-    field = f"spec{path.rstrip('`')}"
+    path = path.rstrip("`")
+    if missing := _MISSING.fullmatch(message):
+        return ResourceInvalid(f"spec{path}.{missing[1]}", None, "it is required")
     value = msgspec.json.decode(raw)
-    for part in path.rstrip("`").lstrip(".").replace("[", ".[").split("."):
-        if part.startswith("["):
-            index = part.strip("[]")
-            value = value[int(index)] if isinstance(value, list) and index.isdecimal() else value
-        elif part and isinstance(value, dict):
-            value = value.get(part)
-    return ResourceInvalid(field, value, message)
+    schema = spec_schema(spec_type)
+    for name, index in _PATH_PART.findall(path):
+        value, schema = (value[name], schema["properties"][name]) if name else (value[int(index)], schema["items"])
+    if isinstance(value, str) and "enum" in schema:
+        message = f"write one of {', '.join(choice for choice in schema['enum'] if choice)}"
+    return ResourceInvalid(f"spec{path}", value, message)
 
 
 def _validated(spec: SpecT) -> SpecT:
@@ -176,6 +183,9 @@ def _validated(spec: SpecT) -> SpecT:
         if spec.desired_ips == 0 and not spec.ips:
             raise ResourceInvalid("spec.desiredIPs", 0, "set it to 1 or more, or name existing addresses in spec.ips")
         return msgspec.structs.replace(spec, ips=_canonical_ips(spec.ips))
+    for field, text in (("zone", spec.dns_record_set.zone), ("recordName", spec.dns_record_set.record_name)):
+        if not text:
+            raise ResourceInvalid(f"spec.dnsRecordSet.{field}", text, "it is required")
     return spec
 
 
@@ -200,11 +210,18 @@ def _check_match(match: Match) -> None:
 
 
 def _parse_status(raw: msgspec.Raw, status_type: type[Any]) -> Any:
-    """Decode leniently: a status that cannot be read is a report lost, and is written anew."""
-    try:
-        return msgspec.json.decode(raw, type=status_type)
-    except msgspec.DecodeError:
+    """Decode leniently: a member that cannot be read is a report lost, and is written anew; the others stand."""
+    members = _without_nulls(msgspec.json.decode(raw))
+    if not isinstance(members, dict):
         return status_type()
+    readable = {}
+    for name, value in members.items():
+        try:
+            msgspec.convert({name: value}, status_type)
+        except msgspec.ValidationError:
+            continue
+        readable[name] = value
+    return msgspec.convert(readable, status_type)
 
 
 def _parse_ledger(annotations: Mapping[str, str], status: FloatingIPPoolStatus) -> AddressLedger:

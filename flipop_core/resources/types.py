@@ -32,8 +32,9 @@ _REQUIREMENT = rf"(!\s*{_LABEL_KEY}|{_LABEL_KEY}(\s*(==?|!=)\s*({_LABEL_NAME})?|
 LABEL_SELECTOR_PATTERN = rf"^\s*({_REQUIREMENT}(\s*,\s*{_REQUIREMENT})*)?\s*$"
 
 
-def _rule(rule: str, message: str) -> dict[str, str]:
-    return {"rule": rule, "message": message}
+def _rule(rule: str, message: str, field_path: str = "") -> dict[str, str]:
+    """Return a CEL rule; ``field_path`` is the field to blame, where it is not the one that has the rule."""
+    return {"rule": rule, "message": message} | ({"fieldPath": field_path} if field_path else {})
 
 
 def _rules(*rules: dict[str, str]) -> dict[str, list[dict[str, str]]]:
@@ -249,15 +250,21 @@ SPEC_RULES = {
     "FloatingIPPool": (
         _rule(
             "has(self.desiredIPs) && self.desiredIPs > 0 || has(self.ips) && self.ips.size() > 0",
-            "desiredIPs must be greater than 0, or ips must name at least one address",
+            "must be greater than 0, unless ips names at least one address",
+            ".desiredIPs",
         ),
     ),
     "NodeDNSRecordSet": (
-        _rule("has(self.dnsRecordSet.zone) && self.dnsRecordSet.zone != ''", "dnsRecordSet.zone must be set"),
+        _rule(
+            "has(self.dnsRecordSet.zone) && self.dnsRecordSet.zone != ''",
+            "must be set to the zone's name",
+            ".dnsRecordSet.zone",
+        ),
         _rule(
             "has(self.dnsRecordSet.recordName) && self.dnsRecordSet.recordName != ''",
-            "dnsRecordSet.recordName must be set; @ is the zone itself",
+            "must be set; @ is the zone itself",
+            ".dnsRecordSet.recordName",
         ),
     ),
 }
-"""CEL rules across the fields of a kind's spec. A pool with half a dnsRecordSet works, without DNS, as it always did."""
+"""CEL rules across the fields of a kind's spec. A pool with half a dnsRecordSet stays good for its addresses."""

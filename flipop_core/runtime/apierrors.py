@@ -70,7 +70,7 @@ def error_of_event(action: str, event_object: msgspec.Raw) -> ClusterError:
 
 def _error(action: str, status: int, answer: _Status, *, retry_after: str | None, resume: bool) -> ClusterError:
     reason = answer.reason or ""
-    text = f"{action}: {status} {reason}: {_shortened(answer.message or 'no message')}"
+    text = f"{action}: {status}{' ' if reason else ''}{reason}: {_shortened(answer.message or 'no message')}"
     details = answer.details or _Details()
     too_new = any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes or ())
     if resume and (status in (400, 422) or too_new or reason in ("Expired", "Gone")):

@@ -52,8 +52,6 @@ class HTTPWatch:
                 try:
                     event = _EVENT.decode(line)
                 except msgspec.DecodeError as error:
-                    if self._closed:  # what a shut down TLS socket still returns is no plain text
-                        return
                     raise ClusterUnavailable(f"{self._action}: a line that is no watch event: {error}") from error
                 yield event
                 if self._closed:
@@ -66,10 +64,11 @@ class HTTPWatch:
         with self._lock:
             self._closed = True
             reading = self._reading
-        # Closing a socket does not wake its reader; shutting it down does.
+        # Closing a socket does not wake its reader, shutting it down does. By the plain socket's method: that of a TLS
+        # socket also unwraps it, and the reader would then take encrypted bytes for the answer.
         if self._socket is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         if not reading:
             self._end()
 
@@ -97,17 +96,15 @@ class HTTPWatch:
     def _read(self) -> bytes:
         try:
             chunk: bytes = self._response.read1()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
-            if self._closed:  # the socket was shut down under the reader, which may show in any of these
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            if self._closed:  # the socket was shut down under the reader
                 return b""
-            if isinstance(error, AttributeError):
-                raise
             raise ClusterUnavailable(f"{self._action}: the watch broke: {error}") from error
         return b"" if self._closed else chunk
 
 
 def socket_of(response: urllib3.BaseHTTPResponse) -> socket.socket | None:
     """Return the socket under ``response``, or None once the connection has been given back."""
-    connection = response.connection
-    found = getattr(connection, "sock", None)
+    found = getattr(response.connection, "sock", None)
+    found = getattr(found, "socket", found)  # TLS through a TLS proxy
     return found if isinstance(found, socket.socket) else None

@@ -1,0 +1,358 @@
+"""One provider account: what is known of its addresses, and which calls to it are under way.
+
+Everything here happens under one lock that all accounts and controllers share: decisions are quick, calls are not, and
+calls are made outside it, on the account's own threads, so that a provider that hangs keeps no other waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_futures
+from typing import Protocol, TypeVar
+
+import structlog
+from msgspec.structs import replace
+
+from flipop_core.errors import AccessDenied, FlipopError, OutcomeUnknown, ProviderError, RateLimited, Unavailable
+from flipop_core.model import AddressRecord, Created, InProgress, Key
+from flipop_core.plan.actions import (
+    AssignAddress,
+    CreateAddress,
+    DeleteAddress,
+    FindCreated,
+    ProviderAction,
+    UnassignAddress,
+)
+from flipop_core.plan.limits import Gate, delay_seconds, next_gate
+from flipop_core.plan.observed import Inventory, Operation
+from flipop_core.plan.outcomes import (
+    Outcome,
+    confirmation,
+    inventory_after,
+    inventory_read,
+    next_poll,
+    operation_for,
+)
+from flipop_core.providers import IPProvider
+from flipop_core.runtime.leader import Fence, NotLeader
+from flipop_core.runtime.metrics import Metrics
+
+QUIET_SECONDS = 10.0
+"""For how long after an operation a read of the whole account does not overrule its confirmed result: providers answer
+some reads from a copy that is seconds old."""
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class AccountListener(Protocol):
+    """Who is told what became of calls. Called with the shared lock held; must be quick and make no call."""
+
+    def action_ended(self, owner: Key, action: ProviderAction, outcome: Outcome) -> None:
+        """Tell the answer to an action; an accepted one (`InProgress`) is confirmed or fails later."""
+
+    def action_not_sent(self, owner: Key, action: ProviderAction) -> None:
+        """Tell that an action was not sent, since this process may no longer act."""
+
+    def operation_ended(self, operation: Operation, *, effect: bool) -> None:
+        """Tell that an accepted operation has ended, with or without its effect."""
+
+    def read_ended(
+        self, account: str, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
+    ) -> None:
+        """Tell that a read has ended. ``addresses`` is empty for one of the whole account."""
+
+
+class Account:
+    """See the module. ``wanted`` returns the addresses that resources use, and by whom."""
+
+    def __init__(
+        self,
+        name: str,
+        provider: IPProvider,
+        *,
+        lock: threading.RLock,
+        fence: Fence,
+        listener: AccountListener,
+        wanted: Callable[[], Mapping[str, Key]],
+        clock: Callable[[], float],
+        jitter: Callable[[], float],
+        wake_at: Callable[[float], None],
+        metrics: Metrics,
+        timeout_seconds: float,
+    ) -> None:
+        self.name = name
+        self.capabilities = provider.capabilities
+        self.inventory = Inventory()
+        self.operations: dict[str, Operation] = {}
+        self.gate = Gate()
+        self.read_gate = Gate()
+        self._provider = provider
+        self._lock = lock
+        self._fence = fence
+        self._listener = listener
+        self._wanted = wanted
+        self._clock = clock
+        self._jitter = jitter
+        self._wake_at = wake_at
+        self._metrics = metrics
+        self._timeout_seconds = timeout_seconds
+        self._touched: dict[str, float] = {}
+        self._doubted: dict[str, float] = {}
+        self._reading_all = False
+        self._reading: set[str] = set()
+        self._waiters: set[Key] = set()
+        self._calls: set[Future[None]] = set()
+        self._executor = ThreadPoolExecutor(
+            max_workers=max(2, self.capabilities.max_concurrency), thread_name_prefix=f"provider-{name}"
+        )
+
+    # -- actions -----------------------------------------------------------------------------------------------------
+
+    def start(self, action: ProviderAction, owner: Key) -> bool:
+        """Start an action, unless another one on its address or its node is under way. The lock must be held."""
+        verb, address, target = operation_for(action, self.inventory)
+        if address in self.operations:
+            return False
+        if target is not None and any(operation.target == target for operation in self.operations.values()):
+            return False
+        now = self._clock()
+        self.operations[address] = Operation(verb, address, owner, now, target)
+        term = self._fence.term
+        self._submit(lambda: self._run(action, owner, address, term))
+        return True
+
+    def _run(self, action: ProviderAction, owner: Key, address: str, term: int) -> None:
+        outcome: Outcome | None
+        try:
+            if not isinstance(action, FindCreated):
+                self._fence.require(self._timeout_seconds, term=term)
+            outcome = self._call(action, owner)
+        except NotLeader:
+            outcome = None
+        with self._lock:
+            operation = self.operations.pop(address)
+            if outcome is None:
+                self._listener.action_not_sent(owner, action)
+                return
+            now = self._clock()
+            self.inventory = inventory_after(self.inventory, action, outcome)
+            if isinstance(outcome, FlipopError):
+                self._doubted[operation.address] = now
+                if isinstance(outcome, RateLimited | AccessDenied):
+                    self.gate = next_gate(self.gate, outcome, now, self._jitter())
+            else:
+                self.gate = Gate()
+                self._follow(outcome, operation, now)
+            self._listener.action_ended(owner, action, outcome)
+
+    def _follow(self, outcome: Outcome, operation: Operation, now: float) -> None:
+        """Keep an accepted operation until a read confirms it."""
+        result = outcome
+        if isinstance(outcome, Created):
+            result = outcome.result
+            operation = replace(operation, verb="assign", address=outcome.address)
+        self._touched[operation.address] = now
+        if not isinstance(result, InProgress):
+            return
+        poll_at = now + result.poll_after_seconds
+        self.operations[operation.address] = replace(operation, accepted_at=now, next_poll=poll_at)
+        self._wake_at(poll_at)
+
+    def _call(self, action: ProviderAction, owner: Key) -> Outcome:
+        match action:
+            case AssignAddress():
+                return self._timed("AssignIP", owner, lambda: self._provider.assign(action.address, action.provider_id))
+            case UnassignAddress():
+                return self._timed("UnassignIP", owner, lambda: self._provider.unassign(action.address))
+            case DeleteAddress():
+                return self._timed("DeleteIP", owner, lambda: self._provider.delete(action.address))
+            case CreateAddress():
+                return self._timed("CreateIP", owner, lambda: self._provider.create(action.request))
+            case FindCreated():
+                return self._timed(
+                    "FindCreatedIP", owner, lambda: self._provider.find_created(action.request), read=True
+                )
+
+    def _timed(self, call: str, owner: Key, function: Callable[[], T], *, read: bool = False) -> T | ProviderError:
+        """Make one call and count it. An exception of a foreign type is the plugin's defect, and is contained."""
+        started = self._clock()
+        result: T | ProviderError
+        try:
+            result = function()
+        except ProviderError as error:
+            result = error
+        except Exception as error:
+            _log.exception("provider plugin raised a foreign exception", provider=self.name, call=call)
+            kind = Unavailable if read else OutcomeUnknown
+            result = kind(f"{type(error).__name__} in the provider plugin", provider=self.name, operation=call)
+        failed = isinstance(result, ProviderError)
+        self._metrics.provider_call(self.name, call, owner, failed=failed, seconds=self._clock() - started)
+        return result
+
+    # -- reads -------------------------------------------------------------------------------------------------------
+
+    def read_all(self, key: Key) -> None:
+        """Read the whole account; ``key`` is told when it ends. One read serves all who ask. The lock must be held."""
+        self._waiters.add(key)
+        if self._reading_all:
+            return
+        self._reading_all = True
+        wanted = frozenset(self._wanted())
+        self._submit(lambda: self._read_all(wanted))
+
+    def read(self, key: Key, addresses: Collection[str]) -> None:
+        """Read some addresses; ``key`` is told when it ends. The lock must be held."""
+        wanted = frozenset(addresses) - self._reading
+        if not wanted:
+            return
+        self._reading |= wanted
+        self._submit(lambda: self._read(key, wanted))
+
+    def invalidate(self) -> None:
+        """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
+        self.inventory = Inventory()
+        self.gate = self.read_gate = Gate()
+
+    def _read_all(self, wanted: frozenset[str]) -> None:
+        started = self._clock()
+        key = Key("Account", "", self.name)
+        answer = self._timed("ListIPs", key, lambda: self._provider.list_addresses(wanted), read=True)
+        with self._lock:
+            self._reading_all = False
+            now = self._clock()
+            waiters, self._waiters = self._waiters, set()
+            if isinstance(answer, ProviderError):
+                self._failed_read(answer, now, whole_account=True)
+                self._listener.read_ended(self.name, waiters, (), answer)
+                return
+            self.read_gate = Gate()
+            records = self._kept(answer, started)
+            self.inventory = inventory_read(self.inventory, wanted, records, now, whole_account=True)
+            self._doubted = {address: moment for address, moment in self._doubted.items() if moment >= started}
+            self.inventory = replace(self.inventory, unread=frozenset(self._doubted) & wanted)
+            self._watch_foreign_operations(now)
+            self._listener.read_ended(self.name, waiters, (), None)
+
+    def _read(self, key: Key, addresses: frozenset[str]) -> None:
+        answer = self._timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
+        with self._lock:
+            self._reading -= addresses
+            now = self._clock()
+            if isinstance(answer, ProviderError):
+                self._failed_read(answer, now, whole_account=False)
+                self._listener.read_ended(self.name, (key,), addresses, answer)
+                return
+            records = {address: answer[address] for address in addresses if address in answer}
+            self.inventory = inventory_read(self.inventory, addresses, records, now, whole_account=False)
+            self._watch_foreign_operations(now)
+            self._listener.read_ended(self.name, (key,), addresses, None)
+
+    def _failed_read(self, error: ProviderError, now: float, *, whole_account: bool) -> None:
+        if isinstance(error, RateLimited | AccessDenied):
+            self.gate = next_gate(self.gate, error, now, self._jitter())
+        elif whole_account:
+            gate = next_gate(self.read_gate, error, now, self._jitter())
+            self.read_gate = replace(gate, reason="ReadFailed")
+
+    def _kept(self, answer: Mapping[str, AddressRecord], started: float) -> dict[str, AddressRecord]:
+        """Prefer what an operation's own confirmation said to a read that may be older than it."""
+        records = dict(answer)
+        for address, moment in list(self._touched.items()):
+            if moment + QUIET_SECONDS < started:
+                del self._touched[address]
+            elif address in self.inventory.records:
+                records[address] = self.inventory.records[address]
+            else:
+                records.pop(address, None)
+        for operation in self.operations.values():
+            if operation.address in self.inventory.records:
+                records[operation.address] = self.inventory.records[operation.address]
+        return records
+
+    def _watch_foreign_operations(self, now: float) -> None:
+        """Follow operations on our addresses that this process did not start, until they end."""
+        for address, owner in self._wanted().items():
+            record = self.inventory.records.get(address)
+            if record is not None and record.in_progress and address not in self.operations:
+                self.operations[address] = Operation(
+                    "assign", address, owner, now, accepted_at=now, next_poll=now + 1.0
+                )
+                self._wake_at(now + 1.0)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def tick(self, key: Key, now: float, recheck_seconds: float) -> float | None:
+        """Do what is due: poll accepted operations, read the account again. Return when to call next, None for never.
+
+        The lock must be held.
+        """
+        if self.gate.not_before > now:
+            return self.gate.not_before
+        due = [
+            operation
+            for operation in self.operations.values()
+            if operation.next_poll is not None and operation.next_poll <= now
+        ]
+        if due:
+            for operation in due:
+                self.operations[operation.address] = next_poll(operation, now)
+            self._submit(lambda: self._poll(key, frozenset(operation.address for operation in due)))
+        recheck_at = max(self.inventory.read_at + recheck_seconds, self.read_gate.not_before)
+        if recheck_at <= now and self._wanted() and not self._reading_all:
+            self.read_all(key)
+            recheck_at = now + recheck_seconds
+        polls = [operation.next_poll for operation in self.operations.values() if operation.next_poll is not None]
+        moments = [moment for moment in (*polls, recheck_at) if moment > now]
+        return min(moments) if moments else None
+
+    def _poll(self, key: Key, addresses: frozenset[str]) -> None:
+        answer = self._timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
+        with self._lock:
+            now = self._clock()
+            if isinstance(answer, ProviderError):
+                self._failed_read(answer, now, whole_account=False)
+                wait = delay_seconds(answer, 1, self._jitter())
+                for address in addresses & self.operations.keys():
+                    self.operations[address] = replace(self.operations[address], next_poll=now + wait)
+                self._wake_at(now + wait)
+                return
+            for address in addresses:
+                operation = self.operations.get(address)
+                if operation is not None and operation.next_poll is not None:
+                    self._judge(operation, answer.get(address), now)
+
+    def _judge(self, operation: Operation, record: AddressRecord | None, now: float) -> None:
+        verdict = confirmation(operation, record, now)
+        if verdict == "wait":
+            return
+        del self.operations[operation.address]
+        self._touched[operation.address] = now
+        records = {} if record is None else {operation.address: record}
+        asked = frozenset((operation.address,))
+        self.inventory = inventory_read(self.inventory, asked, records, now, whole_account=False)
+        self._listener.operation_ended(operation, effect=verdict == "done")
+
+    # -- end ---------------------------------------------------------------------------------------------------------
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        try:
+            future = self._executor.submit(self._guarded, work)
+        except RuntimeError:
+            return  # shut down: the process ends, and what was not sent is planned again by the next one
+        self._calls.add(future)
+        future.add_done_callback(self._calls.discard)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            _log.exception("defect in handling a provider's answer", provider=self.name)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Start nothing more and wait for the calls under way. Return whether all have ended."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        return not wait_futures(list(self._calls), timeout=timeout_seconds).not_done

@@ -1,0 +1,418 @@
+"""The reconcile of a FloatingIPPool: observe, plan, act, report. It makes no call itself and never waits.
+
+Observing reads stores and what is known of the account; planning is pure; actions run on the account's and the
+writer's threads, and their answers bring the key back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI
+from flipop_core.config import Settings
+from flipop_core.errors import ClusterError, ConfigError, Conflict, FlipopError, ObjectNotFound
+from flipop_core.model import Applied, Created, Key
+from flipop_core.plan.actions import (
+    AnnotateNode,
+    AssignAddress,
+    CreateAddress,
+    Plan,
+    ProviderAction,
+    RecordLedger,
+    SetFinalizer,
+)
+from flipop_core.plan.claims import Claims, claims_of
+from flipop_core.plan.limits import next_backoff, with_entry
+from flipop_core.plan.match import candidates, needs_pod
+from flipop_core.plan.observed import Operation, PoolMemory, PoolObservation
+from flipop_core.plan.outcomes import (
+    Outcome,
+    forget_confirmed,
+    remember,
+    remember_annotated,
+    remember_effectless,
+    remember_recorded,
+)
+from flipop_core.plan.pool import plan_pool
+from flipop_core.plan.report import invalid_status, pool_status
+from flipop_core.resources.parse import PoolView, decode_pool
+from flipop_core.resources.types import RECLAIM_FINALIZER, FloatingIPPoolStatus
+from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.clocks import Clocks
+from flipop_core.runtime.events import EventRecorder
+from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.leader import NotLeader
+from flipop_core.runtime.metrics import Metrics, PoolSample
+from flipop_core.runtime.nodes import NodeAnnotator
+from flipop_core.runtime.store import Store
+from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
+
+_log = structlog.get_logger(__name__)
+
+
+class PoolController:
+    """Reconciles pools, and is told by accounts what became of its actions (`AccountListener`).
+
+    All methods but the constructor must be called with the shared lock held.
+    """
+
+    def __init__(
+        self,
+        *,
+        api: KubeAPI,
+        pools: Store[PoolView],
+        interests: Interests,
+        account_of: Callable[[str], Account],
+        check: Callable[[PoolView], ConfigError | None],
+        queue: WorkQueue,
+        writer: Writer,
+        recorder: EventRecorder,
+        metrics: Metrics,
+        clocks: Clocks,
+        settings: Settings,
+    ) -> None:
+        self._api = api
+        self._pools = pools
+        self._interests = interests
+        self._account_of = account_of
+        self._check = check
+        self._queue = queue
+        self._writer = writer
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clocks = clocks
+        self._settings = settings
+        self._annotator = NodeAnnotator(api, writer)
+        self._memories: dict[Key, PoolMemory] = {}
+        self._waiting: set[Key] = set()
+        self._reported: dict[Key, tuple[FloatingIPPoolStatus, FloatingIPPoolStatus]] = {}
+
+    # -- reconcile ---------------------------------------------------------------------------------------------------
+
+    def reconcile(self, key: Key) -> None:
+        """Do what is to be done for one pool now."""
+        pool = self._pools.get(key.namespace, key.name)
+        if pool is None:
+            self._forget(key)
+            return
+        problem = pool.problem or self._check(pool)
+        if pool.spec is None or isinstance(problem, ConfigError):
+            if problem is not None:
+                self._refuse(pool, problem)
+            return
+        observed = self.observe(pool)
+        if observed is None:
+            return
+        account = self._account_of(pool.spec.provider)
+        plan = plan_pool(observed, self._clocks.monotonic())
+        self._act(pool, account, plan)
+        self._report(pool, account, observed, plan)
+        if any(hold.reason == "NoFreeNode" for hold in plan.holds):
+            self._waiting.add(key)
+        else:
+            self._waiting.discard(key)
+        if plan.next_look is not None:
+            self._queue.add_after(key, max(0.0, plan.next_look - self._clocks.monotonic()))
+
+    def observe(self, pool: PoolView) -> PoolObservation | None:
+        """Gather all that decides; None while the stores of its nodes and pods are not in sync."""
+        if pool.spec is None:
+            return None
+        interest = self._interests.of(pool.key, pool.spec.match)
+        if not interest.synced:
+            return None
+        account = self._account_of(pool.spec.provider)
+        claims = self.claims(pool.spec.provider)
+        nodes = interest.nodes()
+        pods = interest.ready_pod_nodes() if needs_pod(pool.spec.match) else frozenset[str]()
+        fit, change_in = candidates(nodes.values(), pool.spec.match, pods, self._clocks.wall())
+        return PoolObservation(
+            key=pool.key,
+            spec=pool.spec,
+            capabilities=account.capabilities,
+            inventory=account.inventory,
+            ledger=pool.ledger,
+            status=pool.status,
+            has_finalizer=RECLAIM_FINALIZER in pool.metadata.finalizers,
+            deleting=pool.metadata.deletion_timestamp is not None,
+            nodes=nodes,
+            candidates=fit,
+            candidates_change_at=None if change_in is None else self._clocks.monotonic() + change_in,
+            operations=dict(account.operations),
+            claims=claims.addresses,
+            reserved_nodes=claims.reserved_nodes(pool.key),
+            doubtful_creations=claims.doubtful_creations(pool.key),
+            gate=account.gate,
+            read_gate=account.read_gate,
+            memory=self._memories.get(pool.key, PoolMemory()),
+            new_claim=str(uuid.uuid4()),
+            cluster=self._settings.cluster_name,
+        )
+
+    def claims(self, provider: str) -> Claims:
+        """Return which pool of the provider uses which address; one that is created and not yet recorded included."""
+        claims = claims_of(pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider)
+        for key, memory in self._memories.items():
+            if memory.creation is not None and memory.creation.address:
+                claims.addresses.setdefault(memory.creation.address, key)
+        return claims
+
+    def keys_of(self, provider: str) -> tuple[Key, ...]:
+        """Return the pools of a provider."""
+        return tuple(
+            pool.key for pool in self._pools.values() if pool.spec is not None and pool.spec.provider == provider
+        )
+
+    def forget_all(self) -> None:
+        """Forget what was remembered, after a pause in which another process may have acted."""
+        self._memories = {
+            key: PoolMemory(creation=memory.creation)
+            for key, memory in self._memories.items()
+            if memory.creation is not None and memory.creation.phase in ("created", "sent")
+        }
+        self._reported.clear()
+
+    def _forget(self, key: Key) -> None:
+        self._interests.drop(key)
+        self._memories.pop(key, None)
+        self._reported.pop(key, None)
+        self._waiting.discard(key)
+        self._metrics.remove_pool(key)
+
+    def _refuse(self, pool: PoolView, problem: ConfigError) -> None:
+        status = invalid_status(pool.status, problem, pool.metadata.generation, self._clocks.timestamp())
+        if self._write_status(pool, status):
+            _log.warning("pool is invalid", pool=f"{pool.key.namespace}/{pool.key.name}", problem=str(problem))
+            self._event(pool, "InvalidSpec", str(problem), warning=True)
+
+    # -- act ---------------------------------------------------------------------------------------------------------
+
+    def _act(self, pool: PoolView, account: Account, plan: Plan) -> None:
+        key = pool.key
+        if plan.reread_all:
+            account.read_all(key)
+        elif plan.reread:
+            account.read(key, plan.reread)
+        for action in plan.actions:
+            match action:
+                case RecordLedger():
+                    self._write_ledger(pool, action)
+                case SetFinalizer():
+                    self._write_finalizer(pool, action)
+                case AnnotateNode():
+                    self._annotator.submit(action, partial(self._annotated, key, action))
+                case _:
+                    self._start(key, account, action)
+
+    def _start(self, key: Key, account: Account, action: ProviderAction) -> None:
+        if not account.start(action, key):
+            return
+        _log.info("action", pool=f"{key.namespace}/{key.name}", action=action.summary, provider=account.name)
+        memory = self._memories.get(key, PoolMemory())
+        if isinstance(action, CreateAddress) and memory.creation is not None:
+            self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
+
+    def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
+        metadata = {"annotations": action.ledger.annotations(), "resourceVersion": pool.metadata.resource_version}
+
+        def done(body: bytes | None, error: FlipopError | None) -> None:
+            if error is None:
+                memory = self._memories.get(pool.key, PoolMemory())
+                self._memories[pool.key] = remember_recorded(memory, action)
+                _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
+            self._written(pool.key, body, error)
+
+        self._write_pool(pool, ("metadata", pool.key), {"metadata": metadata}, done)
+
+    def _write_finalizer(self, pool: PoolView, action: SetFinalizer) -> None:
+        others = [finalizer for finalizer in pool.metadata.finalizers if finalizer != RECLAIM_FINALIZER]
+        finalizers = [*others, RECLAIM_FINALIZER] if action.present else others
+        metadata = {"finalizers": finalizers, "resourceVersion": pool.metadata.resource_version}
+        self._write_pool(
+            pool,
+            ("metadata", pool.key),
+            {"metadata": metadata},
+            lambda body, error: self._written(pool.key, body, error),
+        )
+
+    def _write_pool(
+        self,
+        pool: PoolView,
+        slot: tuple[str, Key],
+        patch: dict[str, Any],
+        done: Callable[[bytes | None, FlipopError | None], None],
+        *,
+        subresource: str = "",
+    ) -> bool:
+        metadata = pool.metadata
+
+        def write() -> bytes:
+            try:
+                return self._api.merge_patch(
+                    FLOATING_IP_POOLS,
+                    metadata.namespace,
+                    metadata.name,
+                    patch,
+                    subresource=subresource,
+                    timeout_seconds=WRITE_TIMEOUT_SECONDS,
+                )
+            except Conflict:
+                # The store is behind: fetch what the server has now, and plan again from that.
+                self._store(self._api.get(FLOATING_IP_POOLS, metadata.namespace, metadata.name))
+                raise
+
+        return self._writer.submit(slot, FLOATING_IP_POOLS.kind, write, done)
+
+    def _store(self, body: bytes) -> None:
+        self._pools.apply(decode_pool(body))
+
+    def _written(self, key: Key, body: bytes | None, error: FlipopError | None) -> None:
+        if isinstance(error, ObjectNotFound | NotLeader):
+            return
+        if isinstance(error, Conflict):
+            self._queue.add(key)
+            return
+        if error is not None:
+            wait = self._queue.retry(key)
+            _log.warning("write failed", pool=f"{key.namespace}/{key.name}", error=str(error), retry_seconds=wait)
+            return
+        self._queue.forget(key)
+        if body is not None:
+            self._store(body)
+        self._queue.add(key)
+
+    def _annotated(self, key: Key, action: AnnotateNode, error: FlipopError | None) -> None:
+        if error is None:
+            self._memories[key] = remember_annotated(self._memories.get(key, PoolMemory()), action)
+        elif isinstance(error, ClusterError):
+            wait = self._queue.retry(key)
+            _log.warning("node not annotated", node=action.node, error=str(error), retry_seconds=wait)
+
+    # -- what became of it -------------------------------------------------------------------------------------------
+
+    def action_ended(self, owner: Key, action: ProviderAction, outcome: Outcome) -> None:
+        """Remember the answer and come back to the pool."""
+        now, jitter = self._clocks.monotonic(), self._clocks.jitter()
+        self._memories[owner] = remember(self._memories.get(owner, PoolMemory()), action, outcome, now, jitter)
+        where = f"{owner.namespace}/{owner.name}"
+        failed = isinstance(outcome, FlipopError)
+        if failed:
+            _log.warning("action failed", pool=where, action=action.summary, error=str(outcome))
+        if isinstance(action, AssignAddress):
+            self._metrics.assigned(owner, action.address, failed=failed)
+        pool = self._pools.get(owner.namespace, owner.name)
+        if pool is not None:
+            self._tell(pool, action, outcome)
+        self._queue.add(owner, urgent=True)
+        self._wake_waiting()
+
+    def action_not_sent(self, owner: Key, action: ProviderAction) -> None:
+        """Take back that a creation was sent; the key comes back when this process may act again."""
+        memory = self._memories.get(owner)
+        if isinstance(action, CreateAddress) and memory is not None and memory.creation is not None:
+            self._memories[owner] = replace(memory, creation=replace(memory.creation, phase="begun"))
+        self._queue.add(owner)
+
+    def operation_ended(self, operation: Operation, *, effect: bool) -> None:
+        """Remember that an accepted operation is confirmed, or had no effect."""
+        owner = operation.owner
+        memory = self._memories.get(owner, PoolMemory())
+        if effect:
+            self._memories[owner] = forget_confirmed(memory, operation.address)
+        else:
+            now, jitter = self._clocks.monotonic(), self._clocks.jitter()
+            self._memories[owner] = remember_effectless(memory, operation, now, jitter)
+        self._queue.add(owner, urgent=True)
+        self._wake_waiting()
+
+    def read_ended(
+        self, account: str, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
+    ) -> None:
+        """Come back to the pools that asked; after a read of the whole account, to all of its provider."""
+        if error is not None:
+            _log.warning("read failed", provider=account, error=str(error))
+            now, jitter = self._clocks.monotonic(), self._clocks.jitter()
+            for key in keys:
+                memory = self._memories.get(key, PoolMemory())
+                for address in addresses:
+                    backoff = next_backoff(memory.addresses.get(address), error, now, jitter)
+                    memory = replace(memory, addresses=with_entry(memory.addresses, address, backoff))
+                self._memories[key] = memory
+        elif not addresses:
+            keys = {*keys, *self.keys_of(account)}
+        for key in keys:
+            self._queue.add(key)
+
+    def _wake_waiting(self) -> None:
+        for key in self._waiting:
+            self._queue.add(key)
+
+    def _tell(self, pool: PoolView, action: ProviderAction, outcome: Outcome) -> None:
+        if isinstance(outcome, FlipopError):
+            self._event(pool, "ActionFailed", f"{action.summary}: {outcome}", warning=True)
+        elif isinstance(outcome, Created):
+            self._event(pool, "AddressCreated", f"{outcome.address} created")
+        elif isinstance(action, AssignAddress):
+            done = "assigned" if isinstance(outcome, Applied) else "being assigned"
+            self._event(pool, "AddressAssigned", f"{action.address} {done} to node {action.node}")
+
+    # -- report ------------------------------------------------------------------------------------------------------
+
+    def _report(self, pool: PoolView, account: Account, before: PoolObservation, plan: Plan) -> None:
+        observed = replace(
+            before,
+            operations=dict(account.operations),
+            inventory=account.inventory,
+            memory=self._memories.get(pool.key, PoolMemory()),
+        )
+        status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp())
+        unfulfilled = max(0, status.desired_count - len(status.ips))
+        self._metrics.set_pool(pool.key, PoolSample(observed.spec.provider, "", status, unfulfilled))
+        if not observed.deleting:
+            self._write_status(pool, status)
+
+    def _write_status(self, pool: PoolView, status: FloatingIPPoolStatus) -> bool:
+        """Write the status if it differs; return whether it does.
+
+        The server may not store all of it (an older CRD drops unknown fields): what was written once and came back
+        shortened is not written again.
+        """
+        if status == pool.status or self._reported.get(pool.key) == (status, pool.status):
+            return False
+        patch = _difference(msgspec.to_builtins(pool.status), msgspec.to_builtins(status))
+
+        def done(body: bytes | None, error: FlipopError | None) -> None:
+            if body is not None:
+                self._reported[pool.key] = (status, decode_pool(body).status)
+            self._written(pool.key, body, error)
+
+        return self._write_pool(pool, ("status", pool.key), {"status": patch}, done, subresource="status")
+
+    def _event(self, pool: PoolView, reason: str, note: str, *, warning: bool = False) -> None:
+        regarding = {
+            "apiVersion": FLOATING_IP_POOLS.api_version,
+            "kind": FLOATING_IP_POOLS.kind,
+            "namespace": pool.metadata.namespace,
+            "name": pool.metadata.name,
+            "uid": pool.metadata.uid,
+        }
+        self._recorder.record(regarding, reason, note, kind="Warning" if warning else "Normal")
+
+
+def _difference(old: Any, new: Any) -> dict[str, Any]:
+    """Return the JSON merge patch that turns ``old`` into ``new``; both are objects."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if value == before and name in old:
+            continue
+        patch[name] = _difference(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
+    return patch

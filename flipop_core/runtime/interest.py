@@ -1,0 +1,159 @@
+"""What a pool watches: the nodes its nodeLabel selects, and on which of them a matching pod is ready.
+
+Pools with equal selectors share one watch, and one index of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from flipop_core.cluster import NODES, PODS, KubeAPI, Query
+from flipop_core.model import Key, NodeView, PodView
+from flipop_core.plan.match import needs_pod
+from flipop_core.resources.types import Match
+from flipop_core.runtime.reflector import Handle, Reflector, SharedReflectors, node_reflector, pod_reflector
+from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.selectors import parse_selector
+
+
+def node_query(match: Match) -> Query:
+    """Return the query for the nodes that may be fit; selectors of the same meaning give equal queries."""
+    return Query(NODES, label_selector=str(parse_selector(match.node_label)))
+
+
+def pod_query(match: Match) -> Query | None:
+    """Return the query for the pods that make a node fit, None when no pod is needed."""
+    if not needs_pod(match):
+        return None
+    return Query(PODS, namespace=match.pod_namespace, label_selector=str(parse_selector(match.pod_label)))
+
+
+class ReadyPods:
+    """Counts the ready pods of each node for one query, and wakes its pools when a node gains or loses them all."""
+
+    def __init__(self, queue: WorkQueue) -> None:
+        self.pools: frozenset[Key] = frozenset()
+        self.handle: Handle[PodView] | None = None
+        self._queue = queue
+        self._counts: dict[str, int] = {}
+
+    def nodes(self) -> frozenset[str]:
+        """Return the names of the nodes with a ready pod."""
+        return frozenset(tuple(self._counts))
+
+    def changed(self, old: PodView | None, new: PodView | None) -> None:
+        """Take a change of a pod (a reflector's listener: one call at a time)."""
+        before, after = _serving_node(old), _serving_node(new)
+        if before == after:
+            return
+        lost = before is not None and self._add(before, -1)
+        gained = after is not None and self._add(after, 1)
+        if lost or gained:
+            for key in self.pools:
+                self._queue.add(key, urgent=lost)
+
+    def _add(self, node: str, change: int) -> bool:
+        count = self._counts.get(node, 0) + change
+        if count > 0:
+            self._counts[node] = count
+        else:
+            self._counts.pop(node, None)
+        return count == max(change, 0)
+
+
+class Interest(msgspec.Struct, frozen=True):
+    """What one pool watches, for one ``match``."""
+
+    match: Match
+    node_handle: Handle[NodeView]
+    ready_pods: ReadyPods | None
+
+    @property
+    def synced(self) -> bool:
+        """Whether nodes and pods have been listed completely."""
+        pods = self.ready_pods.handle if self.ready_pods is not None else None
+        return self.node_handle.store.synced and (pods is None or pods.store.synced)
+
+    def nodes(self) -> Mapping[str, NodeView]:
+        """Return the selected nodes by name, as they are now."""
+        return {node.name: node for node in self.node_handle.store.values()}
+
+    def ready_pod_nodes(self) -> frozenset[str]:
+        """Return the names of the nodes with a ready matching pod."""
+        return self.ready_pods.nodes() if self.ready_pods is not None else frozenset()
+
+
+class Interests:
+    """The interests of all pools, acquired and released as their specs change. Used by one thread at a time."""
+
+    def __init__(self, api: KubeAPI, queue: WorkQueue) -> None:
+        self._queue = queue
+        self._nodes: SharedReflectors[NodeView] = SharedReflectors(partial(node_reflector, api))
+        self._pods: SharedReflectors[PodView] = SharedReflectors(partial(pod_reflector, api))
+        self._ready_pods: dict[Query, ReadyPods] = {}
+        self._interests: dict[Key, Interest] = {}
+
+    def of(self, key: Key, match: Match) -> Interest:
+        """Return the pool's interest; a new one is acquired, and ``key`` queued when it is in sync."""
+        present = self._interests.get(key)
+        if present is not None and present.match == match:
+            return present
+        wake = partial(self._queue.add, key)
+        node_handle = self._nodes.acquire(node_query(match), partial(self._node_changed, key))
+        interest = Interest(match, node_handle, self._join(key, match))
+        self._interests[key] = interest
+        if present is not None:
+            self._release(key, present, keep=interest.ready_pods)
+        node_handle.store.when_synced(wake)
+        if interest.ready_pods is not None and interest.ready_pods.handle is not None:
+            interest.ready_pods.handle.store.when_synced(wake)
+        return interest
+
+    def drop(self, key: Key) -> None:
+        """Release what the pool watched, if anything."""
+        interest = self._interests.pop(key, None)
+        if interest is not None:
+            self._release(key, interest, keep=None)
+
+    def reflectors(self) -> tuple[Reflector[NodeView] | Reflector[PodView], ...]:
+        """Return the reflectors that run now."""
+        return (*self._nodes.reflectors(), *self._pods.reflectors())
+
+    def stop(self) -> None:
+        """Stop all watches."""
+        self._nodes.stop()
+        self._pods.stop()
+
+    def _node_changed(self, key: Key, old: NodeView | None, new: NodeView | None) -> None:
+        lost = old is not None and old.ready and (new is None or not new.ready or new.deleting)
+        self._queue.add(key, urgent=lost)
+
+    def _join(self, key: Key, match: Match) -> ReadyPods | None:
+        query = pod_query(match)
+        if query is None:
+            return None
+        ready_pods = self._ready_pods.get(query)
+        if ready_pods is None:
+            ready_pods = self._ready_pods[query] = ReadyPods(self._queue)
+            ready_pods.handle = self._pods.acquire(query, ready_pods.changed)
+        ready_pods.pools |= {key}
+        return ready_pods
+
+    def _release(self, key: Key, interest: Interest, keep: ReadyPods | None) -> None:
+        self._nodes.release(interest.node_handle)
+        ready_pods = interest.ready_pods
+        if ready_pods is None or ready_pods is keep:
+            return
+        ready_pods.pools -= {key}
+        if not ready_pods.pools and ready_pods.handle is not None:
+            self._pods.release(ready_pods.handle)
+            del self._ready_pods[ready_pods.handle.reflector.query]
+
+
+def _serving_node(pod: PodView | None) -> str | None:
+    if pod is None or pod.deleting or not pod.ready or not pod.node_name:
+        return None
+    return pod.node_name

@@ -1,0 +1,288 @@
+"""Puts the parts together: watches, queue, accounts, controllers, leadership, and the thread that decides.
+
+A `Manager` takes no signal, sets up no logging and never ends the process, so that it can live in another one.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, Query
+from flipop_core.config import Settings
+from flipop_core.errors import ConfigError
+from flipop_core.model import Key
+from flipop_core.plan.actions import Plan
+from flipop_core.plan.observed import NEVER
+from flipop_core.plan.pool import plan_pool
+from flipop_core.registry import ProviderRegistry
+from flipop_core.resources.parse import PoolView, decode_pool
+from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.checks import check_pool
+from flipop_core.runtime.clocks import Clocks
+from flipop_core.runtime.controllers import PoolController
+from flipop_core.runtime.events import EventRecorder
+from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
+from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.reflector import Reflector
+from flipop_core.runtime.server import StatusServer
+from flipop_core.runtime.workqueue import QueueEvent, WorkQueue
+from flipop_core.runtime.writer import Writer
+
+STALE_SECONDS = 90.0
+"""How long the API server may say nothing before this process calls itself not ready."""
+
+_ACCOUNT = "Account"
+
+_log = structlog.get_logger(__name__)
+
+
+class Manager:
+    """One controller process. ``api`` and ``registry`` may be real or in memory; `start`, then `stop`.
+
+    ``elect`` is False to act without a lease, for a demo or an embedder with an election of its own.
+    """
+
+    def __init__(
+        self,
+        api: KubeAPI,
+        registry: ProviderRegistry,
+        settings: Settings,
+        *,
+        namespace: str = "default",
+        elect: bool = True,
+        clocks: Clocks | None = None,
+        metrics_registry: CollectorRegistry | None = None,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.metrics = Metrics(metrics_registry)
+        self.queue = WorkQueue(paused=("leader", "sync"), observer=self._queue_event)
+        self._api = api
+        self._registry = registry
+        self._settings = settings
+        self._clocks = clocks if clocks is not None else Clocks()
+        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self.leadership: Leadership = self._leadership(namespace, elect=elect)
+        self._writer = Writer(lock=self.lock, fence=self.leadership.fence, metrics=self.metrics)
+        recorder = EventRecorder(api, self._writer, instance=self._identity, clock=self._clocks.monotonic)
+        self.interests = Interests(api, self.queue)
+        self.pools: Reflector[PoolView] = Reflector(
+            api,
+            Query(FLOATING_IP_POOLS),
+            decode_pool,
+            self._pool_changed,
+            lambda pool: (pool.metadata.namespace, pool.metadata.name, pool.metadata.uid),
+            version_of=lambda pool: pool.metadata.resource_version,
+        )
+        self._accounts: dict[str, Account] = {}
+        self.controller = PoolController(
+            api=api,
+            pools=self.pools.store,
+            interests=self.interests,
+            account_of=self.account,
+            check=lambda pool: check_pool(pool, registry, self.account),
+            queue=self.queue,
+            writer=self._writer,
+            recorder=recorder,
+            metrics=self.metrics,
+            clocks=self._clocks,
+            settings=settings,
+        )
+        self._worker = threading.Thread(target=self._work, name="reconcile", daemon=True)
+        self._server: StatusServer | None = None
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to watch, to stand for election, and to serve metrics; return at once."""
+        if self._settings.metrics_bind_addr:
+            host, port = self._settings.bind_address
+            self._server = StatusServer(
+                host, port, registry=self.metrics.registry, healthy=self.unhealthy, ready=self.unready
+            )
+        self.pools.store.when_synced(lambda: self.queue.resume("sync"))
+        self.pools.start()
+        self._worker.start()
+        self.leadership.start()
+
+    def stop(self, timeout_seconds: float = 15.0) -> bool:
+        """Finish what is in flight, give the lease away, end all threads. Return whether all of it ended in time."""
+        self.queue.shutdown()
+        deadline = self._clocks.monotonic() + timeout_seconds
+        clean = True
+        if self._worker.ident is not None:
+            self._worker.join(timeout_seconds)
+        for account in list(self._accounts.values()):
+            clean &= account.close(max(0.0, deadline - self._clocks.monotonic()))
+        clean &= self._writer.close(max(0.0, deadline - self._clocks.monotonic()))
+        self.leadership.release()
+        self.interests.stop()
+        self.pools.stop()
+        if self._server is not None:
+            self._server.close()
+        return clean and not self._worker.is_alive()
+
+    @property
+    def server_port(self) -> int | None:
+        """The port of the HTTP server, None when there is none."""
+        return self._server.port if self._server is not None else None
+
+    def unhealthy(self) -> str:
+        """Return what keeps the process from ever working again, empty for nothing."""
+        return "" if self._worker.is_alive() else "the reconcile thread has ended"
+
+    def unready(self) -> str:
+        """Return what keeps the process from being of use now, empty for nothing."""
+        for reflector in (self.pools, *self.interests.reflectors()):
+            plural = reflector.query.resource.plural
+            if not reflector.store.synced:
+                return f"{plural} are not listed yet. {reflector.problem}".strip()
+            contact = reflector.last_contact
+            if contact is None or self._clocks.monotonic() - contact > STALE_SECONDS:
+                return f"the API server has said nothing of {plural} for {STALE_SECONDS:.0f} s. {reflector.problem}"
+        return ""
+
+    # -- accounts ----------------------------------------------------------------------------------------------------
+
+    def account(self, name: str) -> Account:
+        """Return the provider's account, built at first use. Raises ConfigError. The lock must be held."""
+        account = self._accounts.get(name)
+        if account is None:
+            provider = self._registry.ip_provider(name)
+            key = Key(_ACCOUNT, "", name)
+            account = self._accounts[name] = Account(
+                name,
+                provider,
+                lock=self.lock,
+                fence=self.leadership.fence,
+                listener=self.controller,
+                wanted=lambda: self.controller.claims(name).addresses,
+                clock=self._clocks.monotonic,
+                jitter=self._clocks.jitter,
+                wake_at=lambda moment: self.queue.add_after(key, max(0.0, moment - self._clocks.monotonic())),
+                metrics=self.metrics,
+                timeout_seconds=self._settings.provider_timeout_seconds,
+            )
+            self.queue.add_after(key, self._settings.recheck_seconds)
+        return account
+
+    # -- plan --------------------------------------------------------------------------------------------------------
+
+    def plans(self, timeout_seconds: float = 30.0) -> list[tuple[PoolView, Plan | ConfigError]]:
+        """Return what `start` would do now for each pool, and do none of it. Use a manager that was not started.
+
+        Raises ClusterUnavailable or ConfigError when cluster or provider cannot be read.
+        """
+        deadline = self._clocks.monotonic() + timeout_seconds
+        self.pools.start()
+        self._await(lambda: self.pools.store.synced, deadline, lambda: self.pools.problem or "listing pools")
+        return [(pool, self._plan(pool, deadline)) for pool in sorted(self.pools.store.values(), key=lambda p: p.key)]
+
+    def _plan(self, pool: PoolView, deadline: float) -> Plan | ConfigError:
+        with self.lock:
+            problem = pool.problem or check_pool(pool, self._registry, self.account)
+            if problem is not None or pool.spec is None:
+                return problem or ConfigError("the spec cannot be read")
+            interest = self.interests.of(pool.key, pool.spec.match)
+            account = self.account(pool.spec.provider)
+            if account.inventory.read_at == NEVER:
+                account.read_all(pool.key)
+        self._await(lambda: interest.synced, deadline, lambda: "listing nodes and pods")
+        self._await(
+            lambda: account.inventory.read_at != NEVER or account.gate.reason or account.read_gate.reason,
+            deadline,
+            lambda: f"reading the addresses of {account.name}",
+        )
+        with self.lock:
+            observed = self.controller.observe(pool)
+            if observed is None:
+                return ConfigError("its nodes cannot be listed")
+            return plan_pool(observed, self._clocks.monotonic())
+
+    def _await(self, condition: Callable[[], object], deadline: float, doing: Callable[[], str]) -> None:
+        while not condition():
+            if self._clocks.monotonic() > deadline:
+                raise ConfigError(f"gave up {doing()}")
+            threading.Event().wait(0.01)
+
+    # -- threads -----------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self.queue.stopped:
+            key = self.queue.get(timeout_seconds=60.0)
+            if key is None:
+                continue
+            started = self._clocks.monotonic()
+            failed = False
+            try:
+                with self.lock:
+                    self._reconcile(key)
+            except Exception:
+                failed = True
+                _log.exception("reconcile failed", key=str(key))
+                self.queue.retry(key)
+            finally:
+                self.queue.done(key)
+                self.metrics.reconciled(key.kind, failed=failed, seconds=self._clocks.monotonic() - started)
+
+    def _reconcile(self, key: Key) -> None:
+        if key.kind != _ACCOUNT:
+            self.controller.reconcile(key)
+            return
+        account = self._accounts.get(key.name)
+        if account is None:
+            return
+        now = self._clocks.monotonic()
+        moment = account.tick(key, now, self._settings.recheck_seconds * self._clocks.recheck_jitter())
+        if moment is not None:
+            self.queue.add_after(key, max(0.0, moment - now))
+
+    def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
+        pool = new if new is not None else old
+        if pool is None:
+            return
+        self.queue.add(pool.key)
+        if old is None or new is None or old.metadata.generation != new.metadata.generation:
+            # What one pool claims or lets go may concern every other.
+            for other in self.pools.store.values():
+                self.queue.add(other.key)
+
+    def _leadership(self, namespace: str, *, elect: bool) -> Leadership:
+        if not elect:
+            return NoElection(on_started=self._started_leading, on_stopped=self._stopped_leading)
+        return LeaderElector(
+            self._api,
+            namespace,
+            self._settings.lease_name,
+            self._identity,
+            on_started=self._started_leading,
+            on_stopped=self._stopped_leading,
+            lease_duration_seconds=self._settings.lease_duration_seconds,
+            renew_deadline_seconds=self._settings.renew_deadline_seconds,
+            retry_period_seconds=self._settings.retry_period_seconds,
+        )
+
+    def _started_leading(self) -> None:
+        with self.lock:
+            for account in self._accounts.values():
+                account.invalidate()
+            self.controller.forget_all()
+            for pool in self.pools.store.values():
+                self.queue.add(pool.key)
+        self.metrics.leader.set(1)
+        self.queue.resume("leader")
+
+    def _stopped_leading(self) -> None:
+        self.queue.pause("leader")
+        self.metrics.leader.set(0)
+
+    def _queue_event(self, event: QueueEvent, key: Key, seconds: float) -> None:
+        del key, seconds
+        if event in ("add", "start"):
+            self.metrics.queue_depth.set(self.queue.depth)

@@ -1,0 +1,52 @@
+"""Write the annotation of a node; remove it only while it still says what we put there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from flipop_core.cluster import NODES, KubeAPI
+from flipop_core.errors import FlipopError, ObjectNotFound
+from flipop_core.model import IPV4_ANNOTATION
+from flipop_core.plan.actions import AnnotateNode
+from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata
+
+
+class NodeAnnotator:
+    """Annotates nodes through the writer, one write a node at a time."""
+
+    def __init__(self, api: KubeAPI, writer: Writer) -> None:
+        self._api = api
+        self._writer = writer
+
+    def submit(self, action: AnnotateNode, done: Callable[[FlipopError | None], None]) -> bool:
+        """Start the write; ``done`` gets its error, or None. A node that is gone needs no annotation."""
+
+        def ended(_: bytes | None, error: FlipopError | None) -> None:
+            done(None if isinstance(error, ObjectNotFound) else error)
+
+        return self._writer.submit(("node", action.node), NODES.kind, lambda: self._write(action), ended)
+
+    def _write(self, action: AnnotateNode) -> bytes | None:
+        if action.address:
+            return self._patch(action.node, {"annotations": {IPV4_ANNOTATION: action.address}})
+        body = self._api.get(NODES, "", action.node, timeout_seconds=WRITE_TIMEOUT_SECONDS)
+        metadata = msgspec.json.decode(body, type=_Node).metadata
+        if (metadata.annotations or {}).get(IPV4_ANNOTATION) != action.previous:
+            return None  # somebody else's by now
+        return self._patch(
+            action.node, {"annotations": {IPV4_ANNOTATION: None}, "resourceVersion": metadata.resource_version}
+        )
+
+    def _patch(self, node: str, metadata: dict[str, object]) -> bytes:
+        return self._api.merge_patch(NODES, "", node, {"metadata": metadata}, timeout_seconds=WRITE_TIMEOUT_SECONDS)

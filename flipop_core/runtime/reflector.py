@@ -1,0 +1,409 @@
+"""Reflectors keep a `Store` equal to what the API server holds: list once, watch from there, mend what breaks.
+
+Whatever happens to the connection, the API server or its history, the store converges and every difference reaches
+``on_change`` once. See `Reflector` for what is visible of that, and `SharedReflectors` for several users of one watch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Generic
+
+import msgspec
+import structlog
+
+from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, Query, Watch, WatchEvent
+from flipop_core.errors import ClusterError, ClusterUnavailable, Expired, ObjectNotFound
+from flipop_core.model import NodeView, PodView
+from flipop_core.runtime.apierrors import error_of_event
+from flipop_core.runtime.backoff import Backoff
+from flipop_core.runtime.decode import decode_node, decode_pod, node_identity, pod_identity
+from flipop_core.runtime.store import Identity, ObjectKey, OnChange, Store, T
+
+__all__ = [
+    "Backoff",
+    "Handle",
+    "Identity",
+    "ObjectKey",
+    "OnChange",
+    "Reflector",
+    "SharedReflectors",
+    "Store",
+    "node_identity",
+    "node_reflector",
+    "pod_identity",
+    "pod_reflector",
+]
+
+_LOG = structlog.get_logger(__name__)
+
+_STOP_SECONDS = 0.4
+_BRIEF_WATCH_SECONDS = 1.0
+_LONGEST_RETRY_AFTER_SECONDS = 60.0
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = msgspec.field(default="", name="resourceVersion")
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
+class Reflector(Generic[T]):
+    """Lists and watches ``query`` in a thread of its own, from `start` to `stop`.
+
+    ``decode`` makes a view of an object's JSON; an object it refuses is logged, counted and skipped, and its last view
+    stays. ``on_change``, ``identity``, ``version_of`` and ``index`` are the `Store`'s.
+
+    To be seen while it runs: ``last_contact``, when the API server last said anything, in seconds of ``clock`` (None
+    before that); ``problem``, what keeps it from its work, or ``""``; ``restarts``, how often the watch or the list
+    failed; ``list_count``, the complete lists; ``decode_errors``, the skipped objects.
+    """
+
+    def __init__(
+        self,
+        api: KubeAPI,
+        query: Query,
+        decode: Callable[[msgspec.Raw], T],
+        on_change: OnChange[T],
+        identity: Callable[[T], Identity],
+        *,
+        version_of: Callable[[T], str] | None = None,
+        index: Callable[[T], Hashable] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        page_size: int = 500,
+        watch_seconds: int = 25,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.query = query
+        self.store: Store[T] = Store(identity, on_change, version_of=version_of, index=index)
+        self.last_contact: float | None = None
+        self.problem = ""
+        self.restarts = 0
+        self.list_count = 0
+        self.decode_errors = 0
+        self._api = api
+        self._decode = decode
+        self._identity = identity
+        self._clock = clock
+        self._page_size = page_size
+        self._watch_seconds = watch_seconds
+        self._backoff = backoff or Backoff()
+        self._resource_version = ""
+        self._paged = True
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._watch: Watch | None = None
+        self._thread = threading.Thread(target=self._run, name=f"reflector-{query.resource.plural}", daemon=True)
+        self._log = _LOG.bind(
+            resource=query.resource.plural,
+            namespace=query.namespace,
+            selector=query.label_selector or query.field_selector,
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is alive."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin; once only."""
+        self._thread.start()
+
+    def wait_synced(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the store has held a complete list, and return whether it has."""
+        return self.store.wait_synced(timeout_seconds)
+
+    def stop(self) -> None:
+        """End the watch and the thread, within half a second.
+
+        A list request that is under way is not waited for: its answer is dropped when it comes.
+        """
+        with self._lock:
+            self._stopping.set()
+            watch = self._watch
+        if watch is not None:
+            watch.close()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if not self._resource_version:
+                    self._list()
+                if not self._stopping.is_set():
+                    self._follow()
+            except ClusterError as error:
+                if not self._stopping.is_set():
+                    self._recover(error)
+            except Exception as error:  # a defect must not leave the controller blind
+                self._log.exception("the reflector failed")
+                self._recover(ClusterError(f"{type(error).__name__}: {error}"))
+
+    def _list(self) -> None:
+        # From the API server's memory, if that spares it reading everything to select from. Never to begin anew, since
+        # its memory may be older than what was seen.
+        selects = self.query.label_selector or self.query.field_selector
+        version = "0" if selects and self.list_count == 0 else ""
+        limit = self._page_size if self._paged else 0
+        views: list[T] = []
+        undecodable: list[ObjectKey] = []
+        page = self._api.list_page(self.query, limit=limit, resource_version=version)
+        self._contact()
+        self._decode_items(page.items, views, undecodable)
+        while page.continue_token and not self._stopping.is_set():
+            try:
+                page = self._api.list_page(self.query, limit=limit, continue_token=page.continue_token)
+            except Expired:
+                self._paged = False  # pages come too slowly for the API server's history
+                raise
+            self._contact()
+            self._decode_items(page.items, views, undecodable)
+        if self._stopping.is_set():
+            return
+        self.store.replace(views, _number(page.resource_version), undecodable)
+        self._resource_version = page.resource_version
+        self._paged = True
+        self.list_count += 1
+
+    def _decode_items(self, items: tuple[msgspec.Raw, ...], views: list[T], undecodable: list[ObjectKey]) -> None:
+        for item in items:
+            try:
+                views.append(self._decode(item))
+            except Exception as error:  # whatever a decoder makes of one object, the others matter more
+                key = _key_of(item)
+                self._skip(key, error)
+                undecodable.append(key)
+
+    def _follow(self) -> None:
+        """Watch until the API server ends it; raises ClusterError."""
+        opened = self._clock()
+        watch = self._api.watch(
+            self.query, resource_version=self._resource_version, timeout_seconds=self._watch_seconds
+        )
+        with self._lock:
+            self._watch = watch
+            stopping = self._stopping.is_set()
+        silent = True
+        try:
+            if stopping:
+                return
+            self._contact()
+            self._solved()
+            for event in watch:
+                if self._stopping.is_set():
+                    return
+                self._contact()
+                self._take(event)
+                silent = False
+                self._backoff.reset()
+        finally:
+            with self._lock:
+                self._watch = None
+            watch.close()
+        if silent and not self._stopping.is_set():
+            self._check_silence(self._clock() - opened)
+
+    def _check_silence(self, seconds: float) -> None:
+        """Judge a watch that told nothing, not even a bookmark at its end."""
+        if seconds < min(_BRIEF_WATCH_SECONDS, self._watch_seconds):
+            raise ClusterUnavailable("the watch ended as soon as it had begun")
+        # To one that begins in the future the API server says nothing at all. That is so after a backup was restored.
+        page = self._api.list_page(self.query, limit=1)
+        self._contact()
+        if _number(page.resource_version) < _number(self._resource_version):
+            raise Expired(f"resourceVersion {self._resource_version} is ahead of {page.resource_version}")
+        self._backoff.reset()
+
+    def _take(self, event: WatchEvent) -> None:
+        if event.type == "ERROR":
+            raise error_of_event(f"watch {self.query.resource.plural}", event.object)
+        try:
+            metadata = _OBJECT.decode(event.object).metadata
+        except msgspec.DecodeError as error:
+            self._skip(("", ""), error)
+            return
+        version = _number(metadata.resource_version)
+        key = (metadata.namespace, metadata.name)
+        if event.type == "BOOKMARK":
+            self.store.saw(version)
+        elif event.type == "DELETED":
+            self.store.remove(key, version)
+        else:
+            try:
+                view = self._decode(event.object)
+            except Exception as error:  # as in a list
+                self._skip(key, error)
+            else:
+                self.store.observe(view, version)
+        self._resource_version = metadata.resource_version or self._resource_version
+
+    def _skip(self, key: ObjectKey, error: Exception) -> None:
+        self.decode_errors += 1
+        self._log.error("an object cannot be decoded and is skipped", object="/".join(key), error=str(error))
+
+    def _recover(self, error: ClusterError) -> None:
+        """Settle how to go on after ``error``, and wait as long as that asks for."""
+        self.restarts += 1
+        if isinstance(error, Expired):
+            self._log.info("the API server no longer has the history: listing again", reason=str(error))
+            self._resource_version = ""
+            if self._backoff.fresh:
+                self._backoff.next_seconds()
+                return
+        else:
+            if isinstance(error, ObjectNotFound):
+                self._resource_version = ""
+            self._met(self._explained(error))
+        seconds = self._backoff.next_seconds()
+        if isinstance(error, ClusterUnavailable) and error.retry_after_seconds is not None:
+            seconds = max(seconds, min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS))
+        self._stopping.wait(seconds)
+
+    def _explained(self, error: ClusterError) -> str:
+        if not isinstance(error, ObjectNotFound):
+            return str(error)
+        resource = self.query.resource
+        mend = ": kubectl apply -f deploy/crds" if resource.group == FLOATING_IP_POOLS.group else ""
+        return f"the API server has no resource {resource.plural} in {resource.api_version}{mend}"
+
+    def _contact(self) -> None:
+        self.last_contact = self._clock()
+
+    def _met(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            self._log.warning("the API server cannot be followed", problem=problem)
+
+    def _solved(self) -> None:
+        if self.problem:
+            self.problem = ""
+            self._log.info("the API server can be followed again")
+
+
+class _Shared(Generic[T]):
+    """A reflector and those who use it."""
+
+    def __init__(self, query: Query, new_reflector: Callable[[Query, OnChange[T]], Reflector[T]]) -> None:
+        self.handles: tuple[Handle[T], ...] = ()
+        self.users = 0
+        self.reflector = new_reflector(query, self._dispatch)
+        self._lock = threading.Lock()
+
+    def add(self, handle: Handle[T]) -> None:
+        with self._lock:
+            self.handles = (*self.handles, handle)
+
+    def discard(self, handle: Handle[T]) -> None:
+        handle.active = False
+        with self._lock:
+            self.handles = tuple(other for other in self.handles if other is not handle)
+
+    def _dispatch(self, old: T | None, new: T | None) -> None:
+        for handle in self.handles:
+            if handle.active:
+                self.reflector.store.deliver(handle.listener, old, new)
+
+
+class Handle(Generic[T]):
+    """One user's part in a shared reflector, from `SharedReflectors.acquire` to `SharedReflectors.release`."""
+
+    def __init__(self, reflector: Reflector[T], listener: OnChange[T]) -> None:
+        self.reflector = reflector
+        self.listener = listener
+        self.active = True
+
+    @property
+    def store(self) -> Store[T]:
+        """The reflector's store."""
+        return self.reflector.store
+
+
+class SharedReflectors(Generic[T]):
+    """One reflector for all users of an equal query; it runs as long as it has users. Thread-safe.
+
+    ``new_reflector`` makes one that is not started yet, such as ``functools.partial(pod_reflector, api)``.
+    """
+
+    def __init__(self, new_reflector: Callable[[Query, OnChange[T]], Reflector[T]]) -> None:
+        self._new_reflector = new_reflector
+        self._lock = threading.Lock()
+        self._shared: dict[Query, _Shared[T]] = {}
+
+    def acquire(self, query: Query, listener: OnChange[T]) -> Handle[T]:
+        """Have ``listener`` called for every change; what is known already comes first, as additions.
+
+        That part is called in this thread. Hold no lock that ``listener`` takes.
+        """
+        with self._lock:
+            shared = self._shared.get(query)
+            new = shared is None
+            if shared is None:
+                shared = self._shared[query] = _Shared(query, self._new_reflector)
+            shared.users += 1
+        handle = Handle(shared.reflector, listener)
+        shared.reflector.store.replay(listener, then=partial(shared.add, handle))
+        if new:
+            shared.reflector.start()
+        return handle
+
+    def release(self, handle: Handle[T]) -> None:
+        """Call the listener no more (a call that has begun may still run); the last user's leaving stops the reflector.
+
+        Idempotent.
+        """
+        query = handle.reflector.query
+        with self._lock:
+            if not handle.active:
+                return
+            shared = self._shared[query]
+            shared.discard(handle)
+            shared.users -= 1
+            last = shared.users == 0
+            if last:
+                del self._shared[query]
+        if last:
+            shared.reflector.stop()
+
+    def reflectors(self) -> tuple[Reflector[T], ...]:
+        """Return those that run now."""
+        with self._lock:
+            return tuple(shared.reflector for shared in self._shared.values())
+
+    def stop(self) -> None:
+        """Stop all reflectors, whoever uses them."""
+        for reflector in self.reflectors():
+            reflector.stop()
+
+
+def node_reflector(api: KubeAPI, query: Query, on_change: OnChange[NodeView]) -> Reflector[NodeView]:
+    """Return a reflector of nodes, indexed by their provider ID."""
+    return Reflector(api, query, decode_node, on_change, node_identity, index=lambda node: node.provider_id)
+
+
+def pod_reflector(api: KubeAPI, query: Query, on_change: OnChange[PodView]) -> Reflector[PodView]:
+    """Return a reflector of pods, indexed by the name of their node."""
+    return Reflector(api, query, decode_pod, on_change, pod_identity, index=lambda pod: pod.node_name)
+
+
+def _number(resource_version: str) -> int:
+    """Return a resourceVersion as the number that it is in practice, 0 for one that is none."""
+    return int(resource_version) if resource_version.isdecimal() else 0
+
+
+def _key_of(item: msgspec.Raw) -> ObjectKey:
+    try:
+        metadata = _OBJECT.decode(item).metadata
+    except msgspec.DecodeError:
+        return "", ""
+    return metadata.namespace, metadata.name

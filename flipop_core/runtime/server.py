@@ -1,0 +1,84 @@
+"""The HTTP server: /metrics, /healthz and /readyz, read-only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from waitress.server import create_server
+
+from flipop_core.errors import ConfigError
+
+_log = structlog.get_logger(__name__)
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+
+
+class StatusServer:
+    """Serves until it is closed. ``healthy`` and ``ready`` return what is wrong, empty for nothing."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        registry: CollectorRegistry,
+        healthy: Callable[[], str],
+        ready: Callable[[], str],
+    ) -> None:
+        self._metrics_app = make_wsgi_app(registry)
+        self._probes = {"/healthz": healthy, "/readyz": ready}
+        try:
+            self._server = create_server(
+                self._app,
+                host=host,
+                port=port,
+                threads=4,
+                ident="flipop",
+                channel_timeout=30,
+                connection_limit=100,
+                max_request_body_size=4096,
+                max_request_header_size=16384,
+            )
+        except OSError as error:
+            raise ConfigError(f"--metrics-bind-addr {host}:{port}: {error.strerror}: choose another address") from error
+        self.port: int = self._server.effective_port
+        self._thread = threading.Thread(target=self._serve, name="status-server", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.close()
+        self._server.task_dispatcher.shutdown()
+        self._thread.join(5.0)
+
+    def _serve(self) -> None:
+        try:
+            self._server.run()
+        except OSError:
+            _log.debug("status server closed")
+
+    def _app(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
+            return _answer(start_response, "405 Method Not Allowed", "read-only\n")
+        if path == "/metrics":
+            body: Iterable[bytes] = self._metrics_app(environ, start_response)
+            return body
+        probe = self._probes.get(path)
+        if probe is None:
+            return _answer(start_response, "404 Not Found", "try /metrics, /healthz or /readyz\n")
+        problem = probe()
+        if problem:
+            return _answer(start_response, "503 Service Unavailable", f"{problem}\n")
+        return _answer(start_response, "200 OK", "ok\n")
+
+
+def _answer(start_response: StartResponse, status: str, text: str) -> list[bytes]:
+    body = text.encode()
+    headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+    start_response(status, headers)
+    return [body]

@@ -1,0 +1,84 @@
+"""Writes to the Kubernetes API, on threads of their own and only while this process may act."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_futures
+
+import structlog
+
+from flipop_core.errors import ClusterError, FlipopError
+from flipop_core.runtime.leader import Fence
+from flipop_core.runtime.metrics import Metrics
+
+WRITE_TIMEOUT_SECONDS = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Writer:
+    """Runs writes side by side, one at a time for each slot (a pool's ledger, a pool's status, a node)."""
+
+    def __init__(self, *, lock: threading.RLock, fence: Fence, metrics: Metrics, max_workers: int = 4) -> None:
+        self._lock = lock
+        self._fence = fence
+        self._metrics = metrics
+        self._slots: set[Hashable] = set()
+        self._calls: set[Future[None]] = set()
+        self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="kube-write")
+
+    def submit(
+        self,
+        slot: Hashable,
+        kind: str,
+        write: Callable[[], bytes | None],
+        done: Callable[[bytes | None, FlipopError | None], None],
+    ) -> bool:
+        """Start ``write`` unless one of its slot is under way; the lock must be held.
+
+        ``done`` gets the answer's body or the error (`NotLeader` when it was not sent), with the lock held.
+        """
+        if slot in self._slots:
+            return False
+        self._slots.add(slot)
+        try:
+            future = self._executor.submit(self._run, slot, kind, write, done, self._fence.term)
+        except RuntimeError:
+            return False  # shut down
+        self._calls.add(future)
+        future.add_done_callback(self._calls.discard)
+        return True
+
+    def _run(
+        self,
+        slot: Hashable,
+        kind: str,
+        write: Callable[[], bytes | None],
+        done: Callable[[bytes | None, FlipopError | None], None],
+        term: int,
+    ) -> None:
+        body: bytes | None = None
+        error: FlipopError | None = None
+        try:
+            self._fence.require(WRITE_TIMEOUT_SECONDS, term=term)
+            body = write()
+        except FlipopError as caught:
+            error = caught
+        except Exception as caught:
+            _log.exception("defect in a write to the Kubernetes API", kind=kind)
+            error = ClusterError(f"{type(caught).__name__}: {caught}")
+        if error is None or isinstance(error, ClusterError):
+            self._metrics.kube_write(kind, failed=error is not None)
+        with self._lock:
+            self._slots.discard(slot)
+            try:
+                done(body, error)
+            except Exception:
+                _log.exception("defect in handling an answer of the Kubernetes API", kind=kind)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Start nothing more and wait for the writes under way. Return whether all have ended."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        return not wait_futures(list(self._calls), timeout=timeout_seconds).not_done

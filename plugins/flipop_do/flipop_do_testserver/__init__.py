@@ -1,0 +1,34 @@
+"""A DigitalOcean of our own for tests: stateful, over real HTTP, each request and response checked against the vendor's API.
+
+In a test::
+
+    with DigitalOceanServer(Settings(action_seconds=0.2)) as server:
+        droplet_id = server.account.add_droplet("node-1", "nyc3")
+        server.faults.add("POST", r"/actions$", kind="status", status=500)
+        ...                                     # a client with endpoint=server.url
+        assert server.journal.count("POST") == 1
+        assert server.violations == []
+
+As a process of its own: ``python -m flipop_do_testserver --droplets 3``, driven through ``/_test/…`` (see `control`).
+It is not part of the distribution.
+"""
+
+from __future__ import annotations
+
+from flipop_do_testserver.account import Account, Settings
+from flipop_do_testserver.contract import Contract, load_contract
+from flipop_do_testserver.faults import Fault, Faults
+from flipop_do_testserver.journal import Entry, Journal
+from flipop_do_testserver.server import DigitalOceanServer
+
+__all__ = [
+    "Account",
+    "Contract",
+    "DigitalOceanServer",
+    "Entry",
+    "Fault",
+    "Faults",
+    "Journal",
+    "Settings",
+    "load_contract",
+]

@@ -1,0 +1,285 @@
+"""The state of one DigitalOcean account and what its API does to it.
+
+Assigning and unassigning are actions: accepted at once, effective after ``action_seconds``, the address locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+
+from flipop_do_testserver import shapes
+
+_FIRST_ADDRESS = int(IPv4Address("198.18.0.1"))
+_NAMESPACE = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")
+
+
+class Settings(msgspec.Struct):
+    """How the service behaves; may be changed while it runs. Limits of 0 do not limit."""
+
+    action_seconds: float = 0.0
+    failing_actions: int = 0
+    """So many of the next actions end as ``errored``, without effect."""
+    reserved_ip_limit: int = 3
+    latency_seconds: float = 0.0
+    stale_seconds: float = 0.0
+    """Reads of addresses show the state of so long ago."""
+    byoip_in_list: bool = False
+    """Whether the list of reserved IPs shows BYOIP addresses that are assigned."""
+    hourly_limit: int = 5000
+    minute_limit: int = 0
+    create_limit: int = 0
+    """Creations in 60 s."""
+    token: str = ""
+    """The only token that is accepted; any when empty."""
+
+
+class ApiError(Exception):
+    """An error answer: ``status``, and ``id`` and ``message`` of its body."""
+
+    def __init__(self, status: int, message: str, error_id: str = "") -> None:
+        ids = {401: "unauthorized", 403: "forbidden", 404: "not_found", 422: "unprocessable_entity"}
+        self.status = status
+        self.id = error_id or ids[status]
+        self.message = message
+        super().__init__(f"{status} {self.id}: {message}")
+
+
+class Droplet(msgspec.Struct, frozen=True):
+    """A virtual machine."""
+
+    id: int
+    name: str
+    region: str
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A reserved IP or BYOIP address; ``action_id`` is the pending action, which locks it."""
+
+    ip: str
+    region: str
+    droplet_id: int | None = None
+    action_id: int | None = None
+    byoip: bool = False
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """A BYOIP prefix."""
+
+    uuid: str
+    prefix: str
+    region: str
+
+
+class Action(msgspec.Struct):
+    """A pending or ended operation; ``droplets`` are those that can take no other operation until it ends."""
+
+    id: int
+    kind: str
+    ip: str
+    region: str
+    droplet_id: int | None
+    droplets: tuple[int, ...]
+    due: float
+    started_at: datetime
+    completed_at: datetime | None = None
+    status: str = "in-progress"
+
+
+class Account:
+    """One account. Thread-safe; every public method is one step under the lock ``lock``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lock = threading.RLock()
+        self.droplets: dict[int, Droplet] = {}
+        self.prefixes: dict[str, Prefix] = {}
+        self.actions: dict[int, Action] = {}
+        self._addresses: dict[str, Address] = {}
+        self._history: list[tuple[float, dict[str, Address]]] = []
+        self._numbers = itertools.count(1)
+
+    # What tests do behind the API's back
+
+    def add_droplet(self, name: str = "", region: str = "nyc3", droplet_id: int | None = None) -> int:
+        """Create a droplet and return its number."""
+        with self.lock:
+            number = droplet_id or 3164000 + next(self._numbers)
+            self.droplets[number] = Droplet(number, name or f"droplet-{number}", region)
+            return number
+
+    def remove_droplet(self, droplet_id: int) -> None:
+        """Destroy the droplet; its addresses become unassigned."""
+        with self.lock:
+            self.settle()
+            del self.droplets[droplet_id]
+            for address in [held for held in self._addresses.values() if held.droplet_id == droplet_id]:
+                self._put(address, droplet_id=None)
+
+    def add_address(self, region: str = "nyc3", droplet_id: int | None = None, ip: str = "") -> str:
+        """Create a reserved IP without heed to the account's limit and return it."""
+        with self.lock:
+            self.settle()
+            text = ip or str(IPv4Address(_FIRST_ADDRESS + next(self._numbers)))
+            self._put(Address(text, region, droplet_id))
+            return text
+
+    def add_prefix(self, prefix: str, region: str = "nyc3") -> str:
+        """Create a BYOIP prefix and return its UUID. All its addresses can be assigned."""
+        with self.lock:
+            uuid = str(uuid5(_NAMESPACE, prefix))
+            self.prefixes[uuid] = Prefix(uuid, prefix, region)
+            return uuid
+
+    def move(self, ip: str, droplet_id: int | None) -> None:
+        """Put the address on the droplet, or on none, at once and without an action."""
+        with self.lock:
+            self.settle()
+            self._put(self.find(ip), droplet_id=droplet_id)
+
+    def holder(self, ip: str) -> int | None:
+        """Return the droplet that holds the address now, None for no droplet."""
+        with self.lock:
+            self.settle()
+            return self.find(ip).droplet_id
+
+    def addresses(self) -> dict[str, Address]:
+        """Return all addresses as they are now; those of a prefix only once they were used."""
+        with self.lock:
+            self.settle()
+            return dict(self._addresses)
+
+    # What the API does
+
+    def visible(self) -> dict[str, Address]:
+        """Return the addresses as reads show them."""
+        self.settle()
+        shown = self._addresses
+        if self.settings.stale_seconds > 0:
+            limit = time.monotonic() - self.settings.stale_seconds
+            shown = next((view for moment, view in reversed(self._history) if moment <= limit), {})
+        return shown
+
+    def find(self, ip: str, shown: dict[str, Address] | None = None) -> Address:
+        """Return the address, from ``shown`` if given. Errors: ApiError 404."""
+        found = (self._addresses if shown is None else shown).get(ip)
+        if found is None:
+            prefix = next((item for item in self.prefixes.values() if IPv4Address(ip) in IPv4Network(item.prefix)), None)
+            if prefix is None:
+                raise ApiError(404, "The resource you were accessing could not be found.")
+            found = Address(ip, prefix.region, byoip=True)
+        return found
+
+    def create(self, region: str | None, droplet_id: int | None) -> tuple[Address, Action | None]:
+        """Create a reserved IP in the region or, with an action, on the droplet. Errors: ApiError."""
+        self.settle()
+        if droplet_id is not None:
+            region = self._free_droplet(droplet_id).region
+        if region not in shapes.REGIONS:
+            raise ApiError(422, "Region is not available or does not exist.")
+        owned = sum(1 for address in self._addresses.values() if not address.byoip)
+        if self.settings.reserved_ip_limit and owned >= self.settings.reserved_ip_limit:
+            raise ApiError(422, "Creating this reserved IP will exceed your reserved IP limit.")
+        ip = str(IPv4Address(_FIRST_ADDRESS + next(self._numbers)))
+        self._put(Address(ip, region))
+        return self._addresses[ip], None if droplet_id is None else self._begin("assign_ip", ip, droplet_id)
+
+    def assign(self, ip: str, droplet_id: int) -> Action:
+        """Begin to put the address on the droplet. Errors: ApiError."""
+        self.settle()
+        address = self._unlocked(ip)
+        droplet = self._free_droplet(droplet_id)
+        if droplet.region != address.region:
+            raise ApiError(422, "The reserved IP and the Droplet have to be in the same datacenter.")
+        return self._begin("assign_ip", ip, droplet_id)
+
+    def unassign(self, ip: str) -> Action:
+        """Begin to take the address off its droplet. Errors: ApiError."""
+        self.settle()
+        address = self._unlocked(ip)
+        if address.droplet_id is None:
+            raise ApiError(422, "The reserved IP is not assigned to a Droplet.")
+        self._check_pending(address.droplet_id)
+        return self._begin("unassign_ip", ip, None)
+
+    def delete(self, ip: str) -> None:
+        """Delete the address, assigned or not. Errors: ApiError."""
+        self.settle()
+        address = self._unlocked(ip)
+        if address.byoip:
+            raise ApiError(422, "Addresses of a BYOIP prefix can not be deleted.")
+        del self._addresses[ip]
+        self._remember(time.monotonic())
+
+    def settle(self) -> None:
+        """Let every action that is due have its effect."""
+        with self.lock:
+            now = time.monotonic()
+            due = [action for action in self.actions.values() if action.status == "in-progress" and action.due <= now]
+            for action in sorted(due, key=lambda item: item.due):
+                self._complete(action)
+
+    def _complete(self, action: Action) -> None:
+        action.completed_at = datetime.now(UTC)
+        address = self._addresses.get(action.ip)
+        gone = address is None or (action.droplet_id is not None and action.droplet_id not in self.droplets)
+        failed = gone or self.settings.failing_actions > 0
+        if failed and not gone:
+            self.settings.failing_actions -= 1
+        action.status = "errored" if failed else "completed"
+        if address is not None:
+            holder = address.droplet_id if failed else action.droplet_id
+            self._put(address, moment=action.due, droplet_id=holder, action_id=None)
+
+    def _begin(self, kind: str, ip: str, droplet_id: int | None) -> Action:
+        address = self.find(ip)
+        droplets = tuple(number for number in (address.droplet_id, droplet_id) if number is not None)
+        due = time.monotonic() + self.settings.action_seconds
+        number = 36_000_000 + next(self._numbers)
+        action = Action(number, kind, ip, address.region, droplet_id, droplets, due, datetime.now(UTC))
+        self.actions[number] = action
+        self._put(address, action_id=number)
+        if self.settings.action_seconds <= 0:
+            self._complete(action)
+        return action
+
+    def _put(self, address: Address, moment: float | None = None, **changes: Any) -> None:
+        self._addresses[address.ip] = msgspec.structs.replace(address, **changes)
+        self._remember(time.monotonic() if moment is None else moment)
+
+    def _remember(self, moment: float) -> None:
+        kept = time.monotonic() - max(self.settings.stale_seconds, 0.0) - 1.0
+        newest_old = max((at for at, _ in self._history if at <= kept), default=0.0)
+        self._history = [item for item in self._history if item[0] >= newest_old]
+        self._history.append((moment, dict(self._addresses)))
+
+    def _unlocked(self, ip: str) -> Address:
+        address = self.find(ip)
+        if address.action_id is not None:
+            raise ApiError(422, "The reserved IP already has a pending event.")
+        return address
+
+    def _free_droplet(self, droplet_id: int) -> Droplet:
+        droplet = self.droplets.get(droplet_id)
+        if droplet is None:
+            raise ApiError(404, "The resource you were accessing could not be found.")
+        self._check_pending(droplet_id)
+        if any(address.droplet_id == droplet_id for address in self._addresses.values()):
+            # Also when it holds the very address that is to be assigned.
+            raise ApiError(422, "The Droplet already has a reserved IP.")
+        return droplet
+
+    def _check_pending(self, droplet_id: int) -> None:
+        if any(droplet_id in action.droplets for action in self._pending()):
+            raise ApiError(422, "Droplet already has a pending event.")
+
+    def _pending(self) -> Iterable[Action]:
+        return (action for action in self.actions.values() if action.status == "in-progress")

@@ -1,0 +1,3 @@
+"""Fixtures for all tests of the core."""
+
+pytest_plugins = ["tests.controlplane.fixtures"]
