@@ -114,16 +114,21 @@ def _value_after(tokens: list[str], position: int) -> tuple[str, int]:
 def _value_list(tokens: list[str], position: int, operator: str) -> tuple[tuple[str, ...], int]:
     if _token(tokens, position, f"'(' after '{operator}'") != "(":
         raise SelectorError(f"expected '(' after '{operator}', found {tokens[position]!r}")
-    values = {""} if _token(tokens, position + 1, "a value or ')'") in (",", ")") else set()
     position += 1
-    while (word := _token(tokens, position, "')'")) != ")":
-        if word == ",":
-            if _token(tokens, position + 1, "')'") in (",", ")"):
-                values.add("")
+    values: set[str] = set()
+    while True:  # a value, which may be empty, and what follows it
+        word = _token(tokens, position, "a value or ')'")
+        if word in (",", ")"):
+            values.add("")
         else:
             values.add(_value(word))
+            position += 1
+        end = _token(tokens, position, "',' or ')'")
+        if end not in (",", ")"):
+            raise SelectorError(f"expected ',' or ')' before {end!r}")
         position += 1
-    return tuple(sorted(values)), position + 1
+        if end == ")":
+            return tuple(sorted(values)), position
 
 
 def _token(tokens: list[str], position: int, expected: str) -> str:

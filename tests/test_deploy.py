@@ -172,7 +172,7 @@ LEASES = "coordination.k8s.io"
 
 # group, resource, verbs, namespace ("" is all of them)
 ALLOWED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    ("", "nodes", ("list", "watch", "patch"), ""),
+    ("", "nodes", ("get", "list", "watch", "patch"), ""),
     ("", "pods", ("list", "watch"), ""),
     (FLIPOP, "floatingippools", ("get", "list", "watch", "patch"), ""),
     (FLIPOP, "floatingippools/status", ("patch",), ""),
@@ -274,6 +274,7 @@ def test_the_account_does_what_the_controller_does(fresh: ControlPlane, token: s
     annotated = {"metadata": {"annotations": {f"{FLIPOP}/ipv4-reserved-ip": "203.0.113.7"}}}
     assert call("GET", "/api/v1/nodes?limit=500")["items"]
     call("GET", "/api/v1/pods?limit=500")
+    call("GET", "/api/v1/nodes/node-a")
     call("PATCH", "/api/v1/nodes/node-a", annotated)
     for plural in CRDS:
         objects = f"/apis/{API_VERSION}/namespaces/{namespace}/{plural}"

@@ -10,7 +10,7 @@ from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.observed import PoolObservation
-from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus, NodeDNSRecordSetStatus
 
 _HOLD_ORDER = (
     "AccessDenied",
@@ -31,10 +31,17 @@ class Trouble(msgspec.Struct, frozen=True, gc=False):
     failure: bool = False
 
 
-def pool_status(observed: PoolObservation, plan: Plan, generation: int, timestamp: str) -> FloatingIPPoolStatus:
-    """Return the status of the pool as observed, with ``plan`` under way. ``timestamp`` is RFC 3339."""
+def pool_status(
+    observed: PoolObservation, plan: Plan, generation: int, timestamp: str, dns_problem: ConfigError | None = None
+) -> FloatingIPPoolStatus:
+    """Return the status of the pool as observed, with ``plan`` under way. ``timestamp`` is RFC 3339.
+
+    ``dns_problem`` is what is wrong with its dnsRecordSet; the addresses are kept all the same.
+    """
     assessment = assess(observed)
     trouble = _trouble(observed, assessment, plan)
+    if dns_problem is not None and (trouble is None or not trouble.failure):
+        trouble = Trouble(problem_reason(dns_problem), str(dns_problem), failure=True)
     active = sum(1 for state in assessment.addresses if state.state == "active")
     names = {node.provider_id: node.name for node in assessment.candidates}
     failing = {*observed.memory.nodes, *(provider_id for _, provider_id in observed.memory.pairs)}
@@ -63,21 +70,39 @@ def invalid_status(
     previous: FloatingIPPoolStatus, problem: ConfigError, generation: int, timestamp: str
 ) -> FloatingIPPoolStatus:
     """Return the status of a pool whose spec cannot be acted on. What is known of its addresses stays."""
+    return msgspec.structs.replace(
+        previous,
+        error=str(problem),
+        observed_generation=generation,
+        conditions=merge_conditions(previous.conditions, _invalid_conditions(problem), generation, timestamp),
+    )
+
+
+def invalid_record_set_status(
+    previous: NodeDNSRecordSetStatus, problem: ConfigError, generation: int, timestamp: str
+) -> NodeDNSRecordSetStatus:
+    """Return the status of a NodeDNSRecordSet that cannot be acted on."""
+    return NodeDNSRecordSetStatus(
+        error=str(problem),
+        state="error",
+        observed_generation=generation,
+        conditions=merge_conditions(previous.conditions, _invalid_conditions(problem), generation, timestamp),
+    )
+
+
+def problem_reason(problem: ConfigError) -> str:
+    """Return the reason that a condition gives for the problem."""
     if isinstance(problem, ResourceInvalid):
-        reason = problem.reason
-    else:
-        reason = "UnknownProvider" if isinstance(problem, UnknownProvider) else "ProviderNotConfigured"
-    message = str(problem)
-    conditions = (
+        return problem.reason
+    return "UnknownProvider" if isinstance(problem, UnknownProvider) else "ProviderNotConfigured"
+
+
+def _invalid_conditions(problem: ConfigError) -> tuple[Condition, ...]:
+    reason, message = problem_reason(problem), str(problem)
+    return (
         Condition("Ready", "False", reason, message, ""),
         Condition("Progressing", "False", reason, "waits for the spec to be corrected", ""),
         Condition("Degraded", "True", reason, message, ""),
-    )
-    return msgspec.structs.replace(
-        previous,
-        error=message,
-        observed_generation=generation,
-        conditions=merge_conditions(previous.conditions, conditions, generation, timestamp),
     )
 
 

@@ -199,9 +199,9 @@ class FloatingIPPoolStatus(_Resource, frozen=True):
     adopted_ips: Annotated[tuple[str, ...], Meta(description="Those of allocatedIPs that the pool did not create.")] = (
         msgspec.field(default=(), name="adoptedIPs")
     )
-    desired_count: Annotated[int, Meta(description="How many addresses the pool should have.")] = 0
-    active_count: Annotated[int, Meta(description="How many are active.")] = 0
-    candidate_count: Annotated[int, Meta(description="How many nodes are fit.")] = 0
+    desired_count: Annotated[int, Meta(description="How many addresses the pool should have.")] = -1
+    active_count: Annotated[int, Meta(description="How many are active.")] = -1
+    candidate_count: Annotated[int, Meta(description="How many nodes are fit.")] = -1
     observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
     conditions: Annotated[
         tuple[Condition, ...],

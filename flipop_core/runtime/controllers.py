@@ -53,7 +53,7 @@ from flipop_core.runtime.metrics import Metrics, PoolSample
 from flipop_core.runtime.nodes import NodeAnnotator
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
+from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer, merge_difference
 
 _log = structlog.get_logger(__name__)
 
@@ -72,6 +72,7 @@ class PoolController:
         interests: Interests,
         account_of: Callable[[str], Account],
         check: Callable[[PoolView], ConfigError | None],
+        check_dns: Callable[[PoolView], ConfigError | None],
         queue: WorkQueue,
         writer: Writer,
         recorder: EventRecorder,
@@ -84,6 +85,7 @@ class PoolController:
         self._interests = interests
         self._account_of = account_of
         self._check = check
+        self._check_dns = check_dns
         self._queue = queue
         self._writer = writer
         self._recorder = recorder
@@ -225,12 +227,18 @@ class PoolController:
 
         def done(body: bytes | None, error: FlipopError | None) -> None:
             if error is None:
-                memory = self._memories.get(pool.key, PoolMemory())
-                self._memories[pool.key] = remember_recorded(memory, action)
+                if action.ledger.pending is None:
+                    self._remember_recorded(pool.key, action)
                 _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
             self._written(pool.key, body, error)
 
-        self._write_pool(pool, ("metadata", pool.key), {"metadata": metadata}, done)
+        started = self._write_pool(pool, ("metadata", pool.key), {"metadata": metadata}, done)
+        if started and action.ledger.pending is not None:
+            # Remembered before the watch can show it: a creation that nobody here has begun would be looked for first.
+            self._remember_recorded(pool.key, action)
+
+    def _remember_recorded(self, key: Key, action: RecordLedger) -> None:
+        self._memories[key] = remember_recorded(self._memories.get(key, PoolMemory()), action)
 
     def _write_finalizer(self, pool: PoolView, action: SetFinalizer) -> None:
         others = [finalizer for finalizer in pool.metadata.finalizers if finalizer != RECLAIM_FINALIZER]
@@ -373,7 +381,8 @@ class PoolController:
             inventory=account.inventory,
             memory=self._memories.get(pool.key, PoolMemory()),
         )
-        status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp())
+        dns_problem = self._check_dns(pool)
+        status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp(), dns_problem)
         unfulfilled = max(0, status.desired_count - len(status.ips))
         self._metrics.set_pool(pool.key, PoolSample(observed.spec.provider, "", status, unfulfilled))
         if not observed.deleting:
@@ -387,7 +396,7 @@ class PoolController:
         """
         if status == pool.status or self._reported.get(pool.key) == (status, pool.status):
             return False
-        patch = _difference(msgspec.to_builtins(pool.status), msgspec.to_builtins(status))
+        patch = merge_difference(msgspec.to_builtins(pool.status), msgspec.to_builtins(status))
 
         def done(body: bytes | None, error: FlipopError | None) -> None:
             if body is not None:
@@ -405,14 +414,3 @@ class PoolController:
             "uid": pool.metadata.uid,
         }
         self._recorder.record(regarding, reason, note, kind="Warning" if warning else "Normal")
-
-
-def _difference(old: Any, new: Any) -> dict[str, Any]:
-    """Return the JSON merge patch that turns ``old`` into ``new``; both are objects."""
-    patch: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if value == before and name in old:
-            continue
-        patch[name] = _difference(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
-    return patch

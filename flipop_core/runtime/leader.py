@@ -95,9 +95,9 @@ class LeaderElector:
         self._document: dict[str, Any] | None = None
         self._current = False
         self._may_hold = False
-        # The last spec seen, also of a Lease that has been deleted since, and when it was first seen.
+        # The last spec seen, and when the right of the last other holder ends unless we see more of it.
         self._spec: Mapping[str, Any] = {}
-        self._spec_seen_at = clock()
+        self._other_until = float("-inf")
         self._verb = "get"
         self._reported: tuple[str, type[Exception]] | None = None
         self._reported_at = 0.0
@@ -226,7 +226,7 @@ class LeaderElector:
             "leaseDurationSeconds": self._lease_duration_seconds,
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": (old.get("leaseTransitions") or 0) + (self._document is not None),
+            "leaseTransitions": _transitions(old) + (self._document is not None),
         }
         if _holder(old) == self._identity:
             claim |= {name: old[name] for name in ("acquireTime", "leaseTransitions") if name in old}
@@ -250,23 +250,29 @@ class LeaderElector:
         document = msgspec.json.decode(body, type=dict[str, Any])
         spec = document.get("spec") or {}
         if spec != self._spec:
-            if _holder(spec) not in ("", self._identity, _holder(self._spec)):
-                self._log.info("another process leads", holder=_holder(spec))
+            self._see_change(self._spec, spec)
             self._spec = spec
-            # Read after the answer: no renewal that this spec tells of can have begun later.
-            self._spec_seen_at = self._clock()
         self._may_hold = _holder(spec) == self._identity
         self._document = document
 
-    def _held_by_other_seconds(self) -> float:
-        """Return for how long another process may yet act; 0 when the Lease is free or ours.
+    def _see_change(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Note what a change says of another's right to act.
 
-        A Lease that was deleted does not end its holder's right, so what was last seen of it counts on.
+        Only its release ends it early: not a Lease that is gone, nor one that is ours, or was released, in an older
+        state to which the API server's storage was set back.
         """
-        if _holder(self._spec) in ("", self._identity):
-            return 0.0
-        duration_seconds = self._spec.get("leaseDurationSeconds") or self._lease_duration_seconds
-        return max(0.0, self._spec_seen_at + float(duration_seconds) - self._clock())
+        holder = _holder(new)
+        if holder not in ("", self._identity):
+            # Read after the answer: no renewal that it tells of can have begun later.
+            self._other_until = self._clock() + (new.get("leaseDurationSeconds") or self._lease_duration_seconds)
+            if holder != _holder(old):
+                self._log.info("another process leads", holder=holder)
+        elif not holder and _transitions(new) >= _transitions(old):
+            self._other_until = float("-inf")
+
+    def _held_by_other_seconds(self) -> float:
+        """Return for how long another process may yet act."""
+        return max(0.0, self._other_until - self._clock())
 
     def _lead_until(self, until: float) -> None:
         if self._leading:
@@ -351,3 +357,7 @@ class _RisingTimes:
 
 def _holder(spec: Mapping[str, Any]) -> str:
     return str(spec.get("holderIdentity") or "")
+
+
+def _transitions(spec: Mapping[str, Any]) -> int:
+    return int(spec.get("leaseTransitions") or 0)

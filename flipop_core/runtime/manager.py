@@ -13,7 +13,7 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import CollectorRegistry
 
-from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, Query
+from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, KubeAPI, Query
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
@@ -21,15 +21,16 @@ from flipop_core.plan.actions import Plan
 from flipop_core.plan.observed import NEVER
 from flipop_core.plan.pool import plan_pool
 from flipop_core.registry import ProviderRegistry
-from flipop_core.resources.parse import PoolView, decode_pool
+from flipop_core.resources.parse import Metadata, PoolView, RecordSetView, decode_pool, decode_record_set
 from flipop_core.runtime.accounts import Account
-from flipop_core.runtime.checks import check_pool
+from flipop_core.runtime.checks import check_pool, check_pool_dns, check_record_set
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import PoolController
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
 from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.recordsets import RecordSetController
 from flipop_core.runtime.reflector import Reflector
 from flipop_core.runtime.server import StatusServer
 from flipop_core.runtime.workqueue import QueueEvent, WorkQueue
@@ -77,7 +78,7 @@ class Manager:
             Query(FLOATING_IP_POOLS),
             decode_pool,
             self._pool_changed,
-            lambda pool: (pool.metadata.namespace, pool.metadata.name, pool.metadata.uid),
+            lambda pool: _identity(pool.metadata),
             version_of=lambda pool: pool.metadata.resource_version,
         )
         self._accounts: dict[str, Account] = {}
@@ -87,12 +88,30 @@ class Manager:
             interests=self.interests,
             account_of=self.account,
             check=lambda pool: check_pool(pool, registry, self.account),
+            check_dns=lambda pool: check_pool_dns(pool, registry),
             queue=self.queue,
             writer=self._writer,
             recorder=recorder,
             metrics=self.metrics,
             clocks=self._clocks,
             settings=settings,
+        )
+        self.record_sets: Reflector[RecordSetView] = Reflector(
+            api,
+            Query(NODE_DNS_RECORD_SETS),
+            decode_record_set,
+            self._record_set_changed,
+            lambda record_set: _identity(record_set.metadata),
+            version_of=lambda record_set: record_set.metadata.resource_version,
+        )
+        self._record_set_controller = RecordSetController(
+            api=api,
+            record_sets=self.record_sets.store,
+            check=lambda record_set: check_record_set(record_set, registry),
+            queue=self.queue,
+            writer=self._writer,
+            recorder=recorder,
+            clocks=self._clocks,
         )
         self._worker = threading.Thread(target=self._work, name="reconcile", daemon=True)
         self._server: StatusServer | None = None
@@ -108,6 +127,7 @@ class Manager:
             )
         self.pools.store.when_synced(lambda: self.queue.resume("sync"))
         self.pools.start()
+        self.record_sets.start()
         self._worker.start()
         self.leadership.start()
 
@@ -124,6 +144,7 @@ class Manager:
         self.leadership.release()
         self.interests.stop()
         self.pools.stop()
+        self.record_sets.stop()
         if self._server is not None:
             self._server.close()
         return clean and not self._worker.is_alive()
@@ -232,8 +253,11 @@ class Manager:
                 self.metrics.reconciled(key.kind, failed=failed, seconds=self._clocks.monotonic() - started)
 
     def _reconcile(self, key: Key) -> None:
-        if key.kind != _ACCOUNT:
+        if key.kind == FLOATING_IP_POOLS.kind:
             self.controller.reconcile(key)
+            return
+        if key.kind == NODE_DNS_RECORD_SETS.kind:
+            self._record_set_controller.reconcile(key)
             return
         account = self._accounts.get(key.name)
         if account is None:
@@ -252,6 +276,11 @@ class Manager:
             # What one pool claims or lets go may concern every other.
             for other in self.pools.store.values():
                 self.queue.add(other.key)
+
+    def _record_set_changed(self, old: RecordSetView | None, new: RecordSetView | None) -> None:
+        del old
+        if new is not None:
+            self.queue.add(new.key)
 
     def _leadership(self, namespace: str, *, elect: bool) -> Leadership:
         if not elect:
@@ -273,8 +302,10 @@ class Manager:
             for account in self._accounts.values():
                 account.invalidate()
             self.controller.forget_all()
-            for pool in self.pools.store.values():
-                self.queue.add(pool.key)
+            keys = [pool.key for pool in self.pools.store.values()]
+            keys += [record_set.key for record_set in self.record_sets.store.values()]
+            for key in keys:
+                self.queue.add(key)
         self.metrics.leader.set(1)
         self.queue.resume("leader")
 
@@ -286,3 +317,7 @@ class Manager:
         del key, seconds
         if event in ("add", "start"):
             self.metrics.queue_depth.set(self.queue.depth)
+
+
+def _identity(metadata: Metadata) -> tuple[str, str, str]:
+    return metadata.namespace, metadata.name, metadata.uid

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
+from typing import Any
 
 import structlog
 
@@ -82,3 +83,14 @@ class Writer:
         """Start nothing more and wait for the writes under way. Return whether all have ended."""
         self._executor.shutdown(wait=False, cancel_futures=True)
         return not wait_futures(list(self._calls), timeout=timeout_seconds).not_done
+
+
+def merge_difference(old: Any, new: Any) -> dict[str, Any]:
+    """Return the JSON merge patch that turns ``old`` into ``new``; both are objects."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if value == before and name in old:
+            continue
+        patch[name] = merge_difference(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
+    return patch

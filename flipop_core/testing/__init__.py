@@ -1,1 +1,32 @@
-"""Placeholder."""
+"""What tests and the demo run on: a simulated cloud, a clock, scripted faults, and the conformance kit for plugins."""
+
+from __future__ import annotations
+
+from flipop_core.testing.clock import Clock, FakeClock, Sleep
+from flipop_core.testing.cloud import CloudConfig, InMemoryCloud
+from flipop_core.testing.conformance import IPProviderContract
+from flipop_core.testing.faults import Call, Fault, FaultScript
+from flipop_core.testing.harness import FaultKind, IPProviderHarness
+from flipop_core.testing.providers import InMemoryDNSProvider, InMemoryIPProvider, in_memory_factories
+from flipop_core.testing.zones import InMemoryZones
+
+__all__ = [
+    # time and faults
+    "Clock",
+    "Sleep",
+    "FakeClock",
+    "Call",
+    "Fault",
+    "FaultScript",
+    # the simulated cloud
+    "CloudConfig",
+    "InMemoryCloud",
+    "InMemoryZones",
+    "InMemoryIPProvider",
+    "InMemoryDNSProvider",
+    "in_memory_factories",
+    # the conformance kit
+    "FaultKind",
+    "IPProviderContract",
+    "IPProviderHarness",
+]

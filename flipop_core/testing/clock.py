@@ -81,6 +81,6 @@ class FakeClock:
             raise TimeoutError(f"nothing advanced the clock by {seconds} seconds")
 
     def wait_for_waiters(self, count: int, *, timeout_seconds: float = 10.0) -> bool:
-        """Block until ``count`` threads wait on the clock; False when that takes longer than real ``timeout_seconds``."""
+        """Block until ``count`` threads wait on the clock; False after ``timeout_seconds`` of real time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._waiters >= count, timeout_seconds)

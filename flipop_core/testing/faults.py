@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from flipop_core.errors import FlipopError, OutcomeUnknown
 from flipop_core.testing.clock import Clock, Sleep
@@ -80,16 +81,21 @@ def _lost(message: str) -> Exception:
 class FaultScript:
     """Faults in the order in which they were added: a call meets the first that applies and is not used up.
 
-    It also keeps the journal of all calls. Thread-safe; no lock is held while an operation runs, sleeps or hangs.
+    It also keeps the journal of the last ``journal_limit`` calls. Thread-safe; no lock is held while an operation
+    runs, sleeps or hangs. ``clock`` and ``sleep`` serve the journal's times, latencies and delays.
     """
 
-    def __init__(self, *, clock: Clock = time.monotonic, sleep: Sleep = time.sleep) -> None:
+    def __init__(
+        self, *, clock: Clock = time.monotonic, sleep: Sleep = time.sleep, journal_limit: int = 100_000
+    ) -> None:
         self._clock = clock
         self._sleep = sleep
         self._changed = threading.Condition()
         self._faults: list[Fault] = []
         self._met: dict[Fault, int] = {}
-        self._journal: list[Call] = []
+        self._journal: dict[int, Call] = {}
+        self._journal_limit = journal_limit
+        self._begun = 0
 
     def add(
         self,
@@ -136,7 +142,7 @@ class FaultScript:
     def calls(self, *operations: str) -> tuple[Call, ...]:
         """Return the journal, of these operations or of all, ordered by the start of the calls."""
         with self._changed:
-            return tuple(call for call in self._journal if not operations or call.operation in operations)
+            return tuple(call for call in self._journal.values() if not operations or call.operation in operations)
 
     def wait_for_calls(self, operation: str, count: int, *, timeout_seconds: float = 10.0) -> bool:
         """Block until ``count`` calls of ``operation`` have begun; False after ``timeout_seconds`` of real time."""
@@ -158,22 +164,25 @@ class FaultScript:
         ``latency_seconds`` is what any call takes, ``timeout_seconds`` when its caller gives up (None: never);
         ``lost`` makes the error that the caller then gets.
         """
-        index, call, fault = self._begin(operation, arguments)
+        number, call, fault = self._begin(operation, arguments)
         execution = _Execution(effect)
         try:
             answer = self._answer(call, fault, execution, latency_seconds, timeout_seconds, lost)
         except BaseException as error:
-            self._end(index, error, executed=execution.begun)
+            self._end(number, error, executed=execution.begun)
             raise
-        self._end(index, answer, executed=execution.begun)
+        self._end(number, answer, executed=execution.begun)
         return answer
 
     def _begin(self, operation: str, arguments: Mapping[str, object]) -> tuple[int, Call, Fault | None]:
         with self._changed:
             call = Call(self._clock(), operation, MappingProxyType(dict(arguments)))
-            self._journal.append(call)
+            self._begun += 1
+            self._journal[self._begun] = call
+            if len(self._journal) > self._journal_limit:
+                del self._journal[next(iter(self._journal))]
             self._changed.notify_all()
-            return len(self._journal) - 1, call, self._take(call)
+            return self._begun, call, self._take(call)
 
     def _take(self, call: Call) -> Fault | None:
         fault = next((fault for fault in self._faults if fault.applies_to(call)), None)
@@ -183,12 +192,12 @@ class FaultScript:
                 self.remove(fault)
         return fault
 
-    def _end(self, index: int, outcome: object, *, executed: bool) -> None:
+    def _end(self, number: int, outcome: object, *, executed: bool) -> None:
         with self._changed:
-            self._journal[index] = msgspec.structs.replace(
-                self._journal[index], outcome=outcome, executed=executed, finished=True
-            )
-            self._changed.notify_all()
+            call = self._journal.get(number)
+            if call is not None:
+                self._journal[number] = replace(call, outcome=outcome, executed=executed, finished=True)
+                self._changed.notify_all()
 
     def _answer(
         self,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -25,16 +23,11 @@ from flipop_core.cluster import (
     Watch,
     WatchEvent,
 )
-from flipop_core.errors import ClusterError, ClusterUnavailable, Conflict, Expired, ObjectNotFound
-from flipop_core.testing.kubestorage import Collection, Document, MemoryWatch, ObjectKey, Storage, StoredObject
+from flipop_core.errors import ClusterError, ClusterUnavailable, Expired
+from flipop_core.testing.kubestorage import Backup, Collection, MemoryWatch, Storage
+from flipop_core.testing.kubewrites import NAMESPACES, Writes
 
-NAMESPACES = ResourceType("", "v1", "namespaces", "Namespace", namespaced=False)
 RESOURCES = (NAMESPACES, NODES, PODS, EVENTS, LEASES, FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS)
-
-_WITHOUT_STATUS = ("Event", "Lease")
-_WITHOUT_GENERATION = ("Event", "Lease", "Node", "Namespace")
-_CREATED_BY_PUT = ("Lease",)
-_SERVER_OWNED = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 _Result = TypeVar("_Result")
 
@@ -50,8 +43,8 @@ class _Fault(msgspec.Struct):
 class MemoryAPIServer:
     """`flipop_core.cluster.KubeAPI` in this process, without sockets. Thread-safe.
 
-    Serves ``resources`` (default: all that the project uses) and the namespaces ``default`` and ``kube-system``. Schemas
-    are not checked. ``calls`` counts the calls by verb and plural; verbs are ``list``, ``watch``, ``get``, ``create``,
+    Serves ``resources`` (default: all that the project uses); has the namespaces ``default`` and ``kube-system``.
+    Schemas are not checked. ``calls`` counts by verb and plural; verbs are ``list``, ``watch``, ``get``, ``create``,
     ``replace``, ``patch`` and ``delete``.
     """
 
@@ -63,14 +56,13 @@ class MemoryAPIServer:
         now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
     ) -> None:
         self._storage = Storage(clock)
-        self._now = now
+        self._writes = Writes(self._storage, now)
         self._faults: list[_Fault] = []
-        self._names = itertools.count(1)
         self.calls: Counter[tuple[str, str]] = Counter()
         for resource in {NAMESPACES, *resources}:
             self.serve(resource)
         for name in ("default", "kube-system"):
-            self._create(NAMESPACES, "", {"metadata": {"name": name}})
+            self._writes.create(NAMESPACES, "", {"metadata": {"name": name}})
 
     @property
     def resource_version(self) -> str:
@@ -96,7 +88,7 @@ class MemoryAPIServer:
         """See `KubeAPI.list_page`. A ``limit`` of 0 asks for everything in one page."""
 
         def operation() -> ListPage:
-            collection = self._collection(query.resource)
+            collection = self._storage.collection(query.resource)
             return self._storage.list_page(collection, query, limit, continue_token, resource_version)
 
         return self._call("list", query.resource, operation, timeout_seconds)
@@ -105,7 +97,7 @@ class MemoryAPIServer:
         """See `KubeAPI.watch`."""
 
         def operation() -> Watch:
-            collection = self._collection(query.resource)
+            collection = self._storage.collection(query.resource)
             version = int(resource_version or self._storage.version)
             if version < max(self._storage.compacted, collection.forgotten):
                 raise Expired(f"too old resource version: {version}", status=410, reason="Expired")
@@ -115,13 +107,15 @@ class MemoryAPIServer:
 
     def get(self, resource: ResourceType, namespace: str, name: str, *, timeout_seconds: float = 5.0) -> bytes:
         """See `KubeAPI.get`."""
-        return self._call("get", resource, lambda: self._get(resource, namespace, name).raw, timeout_seconds)
+        return self._call("get", resource, lambda: self._writes.get(resource, namespace, name).raw, timeout_seconds)
 
     def create(
         self, resource: ResourceType, namespace: str, body: Mapping[str, Any], *, timeout_seconds: float = 5.0
     ) -> bytes:
         """See `KubeAPI.create`."""
-        return self._call("create", resource, lambda: self._create(resource, namespace, body).raw, timeout_seconds)
+        return self._call(
+            "create", resource, lambda: self._writes.create(resource, namespace, body).raw, timeout_seconds
+        )
 
     def replace(
         self,
@@ -133,9 +127,11 @@ class MemoryAPIServer:
         timeout_seconds: float = 5.0,
     ) -> bytes:
         """See `KubeAPI.replace`."""
-        return self._call(
-            "replace", resource, lambda: self._replace(resource, namespace, name, body).raw, timeout_seconds
-        )
+
+        def operation() -> bytes:
+            return self._writes.replace(resource, namespace, name, body).raw
+
+        return self._call("replace", resource, operation, timeout_seconds)
 
     def merge_patch(
         self,
@@ -148,13 +144,15 @@ class MemoryAPIServer:
         timeout_seconds: float = 5.0,
     ) -> bytes:
         """See `KubeAPI.merge_patch`."""
-        return self._call(
-            "patch", resource, lambda: self._patch(resource, namespace, name, patch, subresource).raw, timeout_seconds
-        )
+
+        def operation() -> bytes:
+            return self._writes.patch(resource, namespace, name, patch, subresource).raw
+
+        return self._call("patch", resource, operation, timeout_seconds)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, *, timeout_seconds: float = 5.0) -> None:
         """See `KubeAPI.delete`."""
-        self._call("delete", resource, lambda: self._delete(resource, namespace, name), timeout_seconds)
+        self._call("delete", resource, lambda: self._writes.delete(resource, namespace, name), timeout_seconds)
 
     # Faults.
 
@@ -191,7 +189,8 @@ class MemoryAPIServer:
 
     def compact(self) -> None:
         """Forget the history: a watch from before now, or an old continue token, is refused (410)."""
-        self._storage.compact()
+        with self._storage.changed:
+            self._storage.compact()
 
     def send_bookmarks(self) -> None:
         """Have every open watch tell a bookmark now."""
@@ -207,20 +206,16 @@ class MemoryAPIServer:
         """Answer again, also what waits."""
         self._set_frozen(frozen=False)
 
-    def restore(self, version: int, bodies: Mapping[ResourceType, Iterable[Document]]) -> None:
-        """Go back to a backup: only ``bodies``, at ``version``; as a restored etcd does, break the watches."""
-        storage = self._storage
-        with storage.changed:
+    def backup(self) -> Backup:
+        """Return all that is stored now, for `restore`."""
+        with self._storage.changed:
+            return self._storage.backup()
+
+    def restore(self, backup: Backup) -> None:
+        """Go back to ``backup`` and its version, with broken watches, as after etcd was restored."""
+        with self._storage.changed:
             self.break_watches()
-            storage.version = version
-            for collection in storage.collections.values():
-                collection.changes.clear()
-                collection.objects.clear()
-            for resource, documents in bodies.items():
-                collection = self._collection(resource)
-                for body in documents:
-                    key = (body["metadata"].get("namespace", ""), body["metadata"]["name"])
-                    collection.objects[key] = stored_as(body, version)
+            self._storage.restore(backup)
 
     def _set_frozen(self, *, frozen: bool) -> None:
         with self._storage.changed:
@@ -250,3 +245,16 @@ class MemoryAPIServer:
                     self._faults.remove(fault)
                 return fault
         return None
+
+
+def _error_event(error: ClusterError) -> WatchEvent:
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": str(error),
+        "reason": error.reason,
+        "code": error.status,
+    }
+    return WatchEvent("ERROR", msgspec.Raw(msgspec.json.encode(status)))

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from flipop_core.cluster import ListPage, Query, ResourceType, WatchEvent
-from flipop_core.errors import ClusterError, ClusterUnavailable, Expired
+from flipop_core.errors import ClusterError, ClusterUnavailable, Expired, ObjectNotFound
 from flipop_core.selectors import Selector, SelectorError, parse_selector
 
 Document = dict[str, Any]
@@ -51,6 +51,13 @@ class Change(msgspec.Struct, frozen=True):
     version: int
     old: StoredObject | None
     new: StoredObject | None
+
+
+class Backup(msgspec.Struct, frozen=True):
+    """All objects, by the group and plural of their resource, and the version of the last write."""
+
+    version: int
+    objects: Mapping[tuple[str, str], Mapping[ObjectKey, StoredObject]]
 
 
 class Collection:
@@ -178,11 +185,32 @@ class Storage:
         if version and int(version) > self.version:
             raise Expired(f"Too large resource version: {version}", status=504, reason="Timeout")
 
+    def collection(self, resource: ResourceType) -> Collection:
+        """Return a resource's collection; raises ObjectNotFound for one that is not served."""
+        found = self.collections.get((resource.group, resource.plural))
+        if found is None:
+            raise ObjectNotFound("the server could not find the requested resource", status=404)
+        return found
+
     def compact(self) -> None:
         """Forget the history: a watch or a list that would need it is refused; open watches go on."""
-        with self.changed:
-            self.compacted = self.version
-            self._lists.clear()
+        self.compacted = self.version
+        self._lists.clear()
+
+    def backup(self) -> Backup:
+        """Return all objects and the version."""
+        objects = {key: dict(collection.objects) for key, collection in self.collections.items()}
+        return Backup(self.version, objects)
+
+    def restore(self, backup: Backup) -> None:
+        """Put a backup in the place of everything."""
+        self.version = backup.version
+        self.compacted = min(self.compacted, backup.version)
+        self._lists.clear()
+        for key, collection in self.collections.items():
+            collection.changes.clear()
+            collection.forgotten = 0
+            collection.objects = dict(backup.objects.get(key, {}))
 
 
 class MemoryWatch:
@@ -200,6 +228,7 @@ class MemoryWatch:
         self._bookmarks = storage.bookmarks
         self._closed = False
         self._ending = False
+        self._unsent: list[WatchEvent] = []
         self._failure: ClusterError | WatchEvent | None = None
         storage.watches.add(self)
 
@@ -222,8 +251,9 @@ class MemoryWatch:
             self._storage.changed.notify_all()
 
     def fail(self, failure: ClusterError | WatchEvent) -> None:
-        """End the iteration with an error, or with an ERROR event as its last."""
+        """End the iteration with an error, or an ERROR event as its last; what was written before now comes first."""
         with self._storage.changed:
+            self._unsent = self._pending()
             self._failure = failure
             self._storage.changed.notify_all()
 
@@ -257,6 +287,9 @@ class MemoryWatch:
         return [self._bookmark()] if self._version <= self._storage.version else []
 
     def _failed(self, failure: ClusterError | WatchEvent) -> list[WatchEvent]:
+        if unsent := self._unsent:
+            self._unsent = []
+            return unsent
         if isinstance(failure, ClusterError):
             raise failure
         self._failure = None

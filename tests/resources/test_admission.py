@@ -129,11 +129,10 @@ def test_an_unknown_field_is_dropped_otherwise(server: ControlPlane, namespace: 
     assert created["spec"] == pool(match={})
 
 
-def test_a_whole_number_may_have_a_decimal_point(server: ControlPlane, namespace: str) -> None:
-    created = server.create(document(POOL, pool(desiredIPs=2.0), namespace))
-    view = decode_pool(json.dumps(created).encode())
-    assert view.spec is not None
-    assert view.spec.desired_ips == 2
+def test_a_number_with_a_decimal_point_is_none_of_addresses(server: ControlPlane, namespace: str) -> None:
+    subject = document(POOL, pool(desiredIPs=2.0), namespace)
+    assert create_strictly(server, subject)[0] == 422
+    assert decode_pool(json.dumps(subject).encode()).problem is not None
 
 
 def test_status_is_written_apart_from_the_spec(server: ControlPlane, namespace: str) -> None:

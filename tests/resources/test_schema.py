@@ -207,7 +207,6 @@ def test_what_admission_takes_the_parser_takes(text: str) -> None:
     assert parsed(text) or not admitted(text)
 
 
-@pytest.mark.xfail(reason="the parser takes values without a comma between them, as in `a in (b c)`", strict=True)
 @given(NEAR_SELECTORS | st.text(alphabet="ab=!,() \t", max_size=12))
 @example("a in (b c)")
 @example("a in (),b in (,c),d notin ( , )")

@@ -1,4 +1,4 @@
-"""A DigitalOcean of our own for tests: stateful, over real HTTP, each request and response checked against the vendor's API.
+"""A DigitalOcean for tests: stateful, over real HTTP, each request and response checked against the vendor's document.
 
 In a test::
 

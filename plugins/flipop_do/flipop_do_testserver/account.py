@@ -1,6 +1,7 @@
 """The state of one DigitalOcean account and what its API does to it.
 
-Assigning and unassigning are actions: accepted at once, effective after ``action_seconds``, the address locked meanwhile.
+Assigning and unassigning are actions: accepted at once, effective after ``action_seconds``, the address is locked
+meanwhile.
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ class Prefix(msgspec.Struct, frozen=True):
     uuid: str
     prefix: str
     region: str
+
+    def holds(self, ip: str) -> bool:
+        """Whether the address is one of the prefix."""
+        return IPv4Address(ip) in IPv4Network(self.prefix)
 
 
 class Action(msgspec.Struct):
@@ -162,17 +167,16 @@ class Account:
     def visible(self) -> dict[str, Address]:
         """Return the addresses as reads show them."""
         self.settle()
-        shown = self._addresses
-        if self.settings.stale_seconds > 0:
-            limit = time.monotonic() - self.settings.stale_seconds
-            shown = next((view for moment, view in reversed(self._history) if moment <= limit), {})
-        return shown
+        if self.settings.stale_seconds <= 0 or not self._history:
+            return self._addresses
+        limit = time.monotonic() - self.settings.stale_seconds
+        return next((view for moment, view in reversed(self._history) if moment <= limit), self._history[0][1])
 
     def find(self, ip: str, shown: dict[str, Address] | None = None) -> Address:
         """Return the address, from ``shown`` if given. Errors: ApiError 404."""
         found = (self._addresses if shown is None else shown).get(ip)
         if found is None:
-            prefix = next((item for item in self.prefixes.values() if IPv4Address(ip) in IPv4Network(item.prefix)), None)
+            prefix = next((item for item in self.prefixes.values() if item.holds(ip)), None)
             if prefix is None:
                 raise ApiError(404, "The resource you were accessing could not be found.")
             found = Address(ip, prefix.region, byoip=True)
@@ -256,9 +260,10 @@ class Account:
         self._remember(time.monotonic() if moment is None else moment)
 
     def _remember(self, moment: float) -> None:
-        kept = time.monotonic() - max(self.settings.stale_seconds, 0.0) - 1.0
-        newest_old = max((at for at, _ in self._history if at <= kept), default=0.0)
-        self._history = [item for item in self._history if item[0] >= newest_old]
+        """Keep what the addresses are from ``moment`` on, for reads that lag behind."""
+        limit = time.monotonic() - self.settings.stale_seconds
+        while len(self._history) > 1 and self._history[1][0] <= limit:
+            del self._history[0]
         self._history.append((moment, dict(self._addresses)))
 
     def _unlocked(self, ip: str) -> Address:

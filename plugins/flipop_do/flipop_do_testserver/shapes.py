@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 PROJECT_ID = "746c6152-2fa2-11ed-92d3-27aaa54e4988"
-REGIONS = {"nyc1": "New York 1", "nyc3": "New York 3", "ams3": "Amsterdam 3", "fra1": "Frankfurt 1", "sgp1": "Singapore 1"}
+REGIONS = {
+    "nyc1": "New York 1",
+    "nyc3": "New York 3",
+    "ams3": "Amsterdam 3",
+    "fra1": "Frankfurt 1",
+    "sgp1": "Singapore 1",
+}
 _SIZE = "s-1vcpu-1gb"
 _CREATED = "2024-05-01T12:00:00Z"
 
@@ -77,7 +83,12 @@ def droplet(droplet_id: int, name: str, region_slug: str, addresses: list[str]) 
 
 
 def _network(address: str, kind: str) -> dict[str, Any]:
-    return {"ip_address": address, "netmask": "255.255.240.0", "gateway": address.rsplit(".", 1)[0] + ".1", "type": kind}
+    return {
+        "ip_address": address,
+        "netmask": "255.255.240.0",
+        "gateway": address.rsplit(".", 1)[0] + ".1",
+        "type": kind,
+    }
 
 
 def reserved_ip(address: str, region_slug: str, holder: dict[str, Any] | None, *, locked: bool) -> dict[str, Any]:

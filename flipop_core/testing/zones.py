@@ -1,0 +1,123 @@
+"""The DNS zones of the simulated cloud, with a real DNS service's rules."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from flipop_core.errors import NotFound, ProviderError, Rejected
+from flipop_core.model import Applied
+from flipop_core.providers import ProviderCapabilities, RecordSet
+
+_VERSIONS = {"A": 4, "AAAA": 6}
+
+
+class InMemoryZones:
+    """The zones of one account and their record sets. Thread-safe. ``writes`` counts the changes that calls made."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._zones: dict[str, dict[tuple[str, str], RecordSet]] = {}
+        self.writes = 0
+
+    # What a test or the demo does, behind the controller's back.
+
+    def add_zone(self, zone: str) -> None:
+        """Add an empty zone. Raises ValueError when it exists."""
+        with self._lock:
+            if normal_name(zone) in self._zones:
+                raise ValueError(f"zone {zone} exists")
+            self._zones[normal_name(zone)] = {}
+
+    def put_record_set(self, zone: str, record_set: RecordSet) -> None:
+        """Set a record set of any type (CNAME too) as it stands. Raises KeyError when the zone does not exist."""
+        with self._lock:
+            self._zones[normal_name(zone)][record_set.name, record_set.type] = record_set
+
+    def record_sets(self, zone: str) -> Mapping[tuple[str, str], RecordSet]:
+        """Return the zone's record sets by name and type. Raises KeyError when the zone does not exist."""
+        with self._lock:
+            return dict(self._zones[normal_name(zone)])
+
+    # What the service answers to a provider.
+
+    def get(self, zone: str, name: str, record_type: str) -> RecordSet | None:
+        """Return one record set, None when it has no record."""
+        with self._lock:
+            return self._records(zone, "get_record_set").get((normal_name(name), record_type))
+
+    def ensure(self, zone: str, record_set: RecordSet, capabilities: ProviderCapabilities) -> Applied:
+        """Make the record set so, in one step; what is so already is not written."""
+        wanted = normal_record_set(record_set, capabilities)
+        with self._lock:
+            records = self._records(zone, "ensure_record_set")
+            _check(zone, wanted, capabilities)
+            if wanted.type != "CNAME" and (wanted.name, "CNAME") in records:
+                raise _refusal(Rejected, "ensure_record_set", f"{wanted.name} is a CNAME")
+            if records.get((wanted.name, wanted.type)) != wanted:
+                records[wanted.name, wanted.type] = wanted
+                self.writes += 1
+        return Applied()
+
+    def delete(self, zone: str, name: str, record_type: str) -> Applied:
+        """Remove a record set."""
+        with self._lock:
+            removed = self._records(zone, "delete_record_set").pop((normal_name(name), record_type), None)
+            if removed is not None:
+                self.writes += 1
+        return Applied()
+
+    def _records(self, zone: str, operation: str) -> dict[tuple[str, str], RecordSet]:
+        records = self._zones.get(normal_name(zone))
+        if records is None:
+            raise _refusal(NotFound, operation, f"no zone {zone}")
+        return records
+
+
+def normal_name(name: str) -> str:
+    """Return the spelling that the service keeps: lower case, no trailing dot."""
+    return name.lower().removesuffix(".")
+
+
+def normal_record_set(record_set: RecordSet, capabilities: ProviderCapabilities) -> RecordSet:
+    """Return the record set as the service keeps it: TTL within its limit, values canonical, sorted and once each."""
+    return replace(
+        record_set,
+        name=normal_name(record_set.name),
+        ttl_seconds=max(record_set.ttl_seconds, capabilities.min_ttl_seconds),
+        values=tuple(sorted({_normal_value(record_set.type, value) for value in record_set.values})),
+    )
+
+
+def _normal_value(record_type: str, value: str) -> str:
+    return _address_of(record_type, value) or value
+
+
+def _address_of(record_type: str, value: str) -> str:
+    """Return the canonical address, empty when ``value`` is none of the record type's family."""
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        return ""
+    return str(address) if address.version == _VERSIONS.get(record_type) else ""
+
+
+def _check(zone: str, wanted: RecordSet, capabilities: ProviderCapabilities) -> None:
+    """Raise Rejected for a record set that the service does not take."""
+    apex = normal_name(zone)
+    if wanted.name != apex and not wanted.name.endswith(f".{apex}"):
+        raise _refusal(Rejected, "ensure_record_set", f"{wanted.name} is not in zone {zone}")
+    if wanted.type not in capabilities.record_types:
+        raise _refusal(Rejected, "ensure_record_set", f"no records of type {wanted.type} here")
+    if not wanted.values:
+        raise _refusal(Rejected, "ensure_record_set", "a record set needs a value")
+    for value in wanted.values:
+        if wanted.type in _VERSIONS and not _address_of(wanted.type, value):
+            raise _refusal(Rejected, "ensure_record_set", f"{value!r} is no value of an {wanted.type} record")
+
+
+def _refusal(error: type[ProviderError], operation: str, message: str) -> ProviderError:
+    return error(message, provider="memory", operation=operation)
