@@ -115,7 +115,7 @@ class PoolController:
             return
         account = self._account_of(pool.spec.provider)
         plan = plan_pool(observed, self._clocks.monotonic())
-        self._act(pool, account, plan)
+        self._act(pool, account, observed, plan)
         self._report(pool, account, observed, plan)
         if any(hold.reason == "NoFreeNode" for hold in plan.holds):
             self._waiting.add(key)
@@ -197,7 +197,7 @@ class PoolController:
 
     # -- act ---------------------------------------------------------------------------------------------------------
 
-    def _act(self, pool: PoolView, account: Account, plan: Plan) -> None:
+    def _act(self, pool: PoolView, account: Account, observed: PoolObservation, plan: Plan) -> None:
         key = pool.key
         if plan.reread_all:
             account.read_all(key)
@@ -210,7 +210,9 @@ class PoolController:
                 case SetFinalizer():
                     self._write_finalizer(pool, action)
                 case AnnotateNode():
-                    self._annotator.submit(action, partial(self._annotated, key, action))
+                    self._annotator.submit(
+                        action, observed.nodes.get(action.node), partial(self._annotated, key, action)
+                    )
                 case _:
                     self._start(key, account, action)
 
@@ -232,7 +234,7 @@ class PoolController:
                 _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
             self._written(pool.key, body, error)
 
-        started = self._write_pool(pool, ("metadata", pool.key), {"metadata": metadata}, done)
+        started = self._write_pool(pool, {"metadata": metadata}, done)
         if started and action.ledger.pending is not None:
             # Remembered before the watch can show it: a creation that nobody here has begun would be looked for first.
             self._remember_recorded(pool.key, action)
@@ -244,17 +246,11 @@ class PoolController:
         others = [finalizer for finalizer in pool.metadata.finalizers if finalizer != RECLAIM_FINALIZER]
         finalizers = [*others, RECLAIM_FINALIZER] if action.present else others
         metadata = {"finalizers": finalizers, "resourceVersion": pool.metadata.resource_version}
-        self._write_pool(
-            pool,
-            ("metadata", pool.key),
-            {"metadata": metadata},
-            lambda body, error: self._written(pool.key, body, error),
-        )
+        self._write_pool(pool, {"metadata": metadata}, partial(self._written, pool.key))
 
     def _write_pool(
         self,
         pool: PoolView,
-        slot: tuple[str, Key],
         patch: dict[str, Any],
         done: Callable[[bytes | None, FlipopError | None], None],
         *,
@@ -277,7 +273,8 @@ class PoolController:
                 self._store(self._api.get(FLOATING_IP_POOLS, metadata.namespace, metadata.name))
                 raise
 
-        return self._writer.submit(slot, FLOATING_IP_POOLS.kind, write, done)
+        # One write of a pool at a time: a ledger's is guarded by the version that a status' would change.
+        return self._writer.submit(pool.key, FLOATING_IP_POOLS.kind, write, done)
 
     def _store(self, body: bytes) -> None:
         self._pools.apply(decode_pool(body))
@@ -403,7 +400,7 @@ class PoolController:
                 self._reported[pool.key] = (status, decode_pool(body).status)
             self._written(pool.key, body, error)
 
-        return self._write_pool(pool, ("status", pool.key), {"status": patch}, done, subresource="status")
+        return self._write_pool(pool, {"status": patch}, done, subresource="status")
 
     def _event(self, pool: PoolView, reason: str, note: str, *, warning: bool = False) -> None:
         regarding = {

@@ -145,8 +145,8 @@ class LeaderElector:
         with self._releasing:
             self._stop_leading("released")
             if self._may_hold:
-                self._may_hold = False
                 self._guarded(self._give_away)
+                self._may_hold = False
 
     def run_once(self) -> float:
         """Make one attempt to acquire or renew; return in how many seconds the next is due.

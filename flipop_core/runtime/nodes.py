@@ -8,7 +8,7 @@ import msgspec
 
 from flipop_core.cluster import NODES, KubeAPI
 from flipop_core.errors import FlipopError, ObjectNotFound
-from flipop_core.model import IPV4_ANNOTATION
+from flipop_core.model import IPV4_ANNOTATION, NodeView
 from flipop_core.plan.actions import AnnotateNode
 from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
 
@@ -28,11 +28,20 @@ class NodeAnnotator:
     def __init__(self, api: KubeAPI, writer: Writer) -> None:
         self._api = api
         self._writer = writer
+        self._done: dict[str, tuple[AnnotateNode, NodeView | None]] = {}
 
-    def submit(self, action: AnnotateNode, done: Callable[[FlipopError | None], None]) -> bool:
-        """Start the write; ``done`` gets its error, or None. A node that is gone needs no annotation."""
+    def submit(self, action: AnnotateNode, seen: NodeView | None, done: Callable[[FlipopError | None], None]) -> bool:
+        """Start the write; ``done`` gets its error, or None. A node that is gone needs no annotation.
+
+        ``seen`` is the node as the watch shows it. What was written since it showed that is not written again.
+        """
+        last = self._done.get(action.node)
+        if last is not None and seen is not None and last[0] == action and last[1] is seen:
+            return False
 
         def ended(_: bytes | None, error: FlipopError | None) -> None:
+            if error is None:
+                self._done[action.node] = (action, seen)
             done(None if isinstance(error, ObjectNotFound) else error)
 
         return self._writer.submit(("node", action.node), NODES.kind, lambda: self._write(action), ended)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flipop_core.errors import NodeInUse, OutcomeUnknown, QuotaExceeded
 from flipop_core.model import Created, CreateRequest
 from flipop_core.testing.harness import (
@@ -76,9 +78,7 @@ class CreationRules:
         first, second = request_for(harness), request_for(harness)
         for request in (first, second):
             created = harness.provider.create(request)
-            found = eventually(
-                harness, lambda request=request: harness.provider.find_created(request), bool, "a creation is found"
-            )
+            found = eventually(harness, partial(harness.provider.find_created, request), bool, "a creation is found")
             expect_equal([record.address for record in found], [created.address], "a tag finds its own creation")
 
     def test_quota_is_told(self, harness: IPProviderHarness) -> None:

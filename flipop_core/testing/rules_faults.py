@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from flipop_core.errors import (
@@ -91,7 +91,7 @@ class FaultRules:
             _expect_read(operation, read, address, node)
 
     def test_hang_ends_within_the_timeout(self, harness: IPProviderHarness) -> None:
-        """A request without an answer ends within the timeout: OutcomeUnknown for a mutation, Unavailable for a read."""
+        """An unanswered request ends within the timeout: OutcomeUnknown for a mutation, Unavailable for a read."""
         need_fault(harness, "hang")
         address, (node,) = harness.make_address(), harness.node_ids(1)
         provider = harness.provider
@@ -107,6 +107,8 @@ class FaultRules:
             with _TimeLimit(harness, operation):
                 _expect_read(operation, read, address, None)
         holds(harness, address, None, "an assign that hung")
+        made = set(harness.provider.list_addresses(())) - set(request.known_addresses)
+        expect_equal(made, set(), "what a creation that hung made")
 
     def test_eight_threads_assign_eight_addresses(self, harness: IPProviderHarness) -> None:
         """Calls from several threads at once do not disturb one another."""
@@ -204,7 +206,7 @@ def _expect_read(operation: str, read: Callable[[], object], address: str, provi
     answer = attempt(read)
     if isinstance(answer, Unavailable):
         return
-    record = answer.get(address) if isinstance(answer, dict) else None
+    record = answer.get(address) if isinstance(answer, Mapping) else None
     right = isinstance(record, AddressRecord) and record.provider_id == provider_id
     expect(right, f"a {operation} that failed at first is Unavailable or right, not {answer!r}")
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -80,8 +80,11 @@ class Prefix(msgspec.Struct, frozen=True):
     region: str
 
     def holds(self, ip: str) -> bool:
-        """Whether the address is one of the prefix."""
-        return IPv4Address(ip) in IPv4Network(self.prefix)
+        """Whether the address is one of the prefix; false for what is no IPv4 address."""
+        try:
+            return IPv4Address(ip) in IPv4Network(self.prefix)
+        except AddressValueError:
+            return False
 
 
 class Action(msgspec.Struct):

@@ -19,6 +19,7 @@ class Entry(msgspec.Struct):
     body: Any = None
     status: int = 0
     fault: str = ""
+    user_agent: str = ""
 
 
 class Journal:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -34,7 +35,14 @@ class DigitalOceanServer:
     ``url`` is the endpoint, ``violations`` what broke the API's document, ``contract`` is None when that is absent.
     """
 
-    def __init__(self, settings: Settings | None = None, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
         self.settings = settings or Settings()
         self.account = Account(self.settings)
         self.faults = Faults()
@@ -46,7 +54,9 @@ class DigitalOceanServer:
         self.api = Api(self.account)
         self.control = Control(self.account, self.faults, self.journal, self.violations, self.limits)
         self._http = _HTTPServer((host, port), self)
-        self.url = f"http://{host}:{self._http.server_address[1]}"
+        self.url = f"http{'s' if ssl_context else ''}://{host}:{self._http.server_address[1]}"
+        if ssl_context:
+            self._http.socket = ssl_context.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="digitalocean", daemon=True)
         if self.contract is None:
             _logger.warning("not checking requests and responses: %s is absent", document_path().name)
@@ -154,9 +164,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._serve()
 
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Stay quiet: the journal has it all."""
-
     def _serve(self) -> None:
         owner = self.server.owner
         parts = urlsplit(self.path)
@@ -166,6 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(status, {"content-type": "application/json"}, answer)
             return
         entry = Entry(time.monotonic(), self.command, parts.path, parts.query, _loose_json(body))
+        entry.user_agent = self.headers.get("user-agent", "")
         owner.journal.add(entry)
         owner.stopping.wait(owner.settings.latency_seconds)
         fault = owner.faults.take(self.command, parts.path)
@@ -187,13 +195,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(reply.status, sent, answer)
 
     def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if status != 204:
-            self.send_header("content-length", str(len(body)))
-        self.end_headers()
+        self._send_head(status, headers, len(body))
         self.wfile.write(body)
+
+    def _send_head(self, status: int, headers: Mapping[str, str], length: int) -> None:
+        self.send_response_only(status)
+        sent = {"server": "digitalocean-stand-in", "date": self.date_time_string()}
+        sent |= {} if status == 204 else {"content-length": str(length)}
+        for name, value in (sent | dict(headers)).items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def _fail(self, fault: Fault, entry: Entry) -> None:
         """Answer, or do not answer, a request that has no effect."""
@@ -226,10 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._drop()
 
     def _send_part(self, kind: str, status: int, headers: dict[str, str], answer: bytes) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "content-length": str(len(answer))}.items():
-            self.send_header(name, value)
-        self.end_headers()
+        self._send_head(status, headers, len(answer))
         if kind == "cut_body":
             self.wfile.write(answer[: len(answer) // 2])
             return

@@ -1,0 +1,180 @@
+"""The stand-in itself: what it checks, what it refuses, and how other processes drive it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flipop_do_testserver import DigitalOceanServer, Settings, load_contract
+
+SCRIPT = Path(__file__).with_name("server.py")
+
+
+@pytest.fixture
+def server() -> Iterator[DigitalOceanServer]:
+    with DigitalOceanServer() as running:
+        yield running
+
+
+def ask(url: str, method: str = "GET", body: Any = None, token: str = "t") -> tuple[int, Any, dict[str, str]]:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read() or b"null"), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read() or b"null"), dict(error.headers)
+
+
+needs_document = pytest.mark.skipif(
+    load_contract() is None, reason="the OpenAPI document is absent: the HTTP DigitalOcean runs unvalidated"
+)
+
+
+@needs_document
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v2/reserved_ips", {}),
+        ("POST", "/v2/reserved_ips", {"region": 4}),
+        ("POST", "/v2/reserved_ips", {"region": "nyc3", "droplet_id": 1}),
+        ("POST", "/v2/reserved_ips/198.18.0.1/actions", {"type": "assign"}),
+        ("POST", "/v2/reserved_ips/198.18.0.1/actions", {"type": "explode"}),
+        ("GET", "/v2/reserved_ips?per_page=201", None),
+        ("GET", "/v2/reserved_ips?page=0", None),
+        ("GET", "/v2/reserved_ips/not-an-ip", None),
+    ],
+)
+def test_invalid_requests_are_noted(server: DigitalOceanServer, method: str, path: str, body: Any) -> None:
+    status, answer, _ = ask(server.url + path, method, body)
+    assert (status, answer["id"]) == (400, "bad_request")
+    assert len(server.violations) == 1
+
+
+@needs_document
+def test_invalid_responses_are_noted(server: DigitalOceanServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flipop_do_testserver.shapes.PROJECT_ID", 7)
+    server.account.add_address()
+    assert ask(f"{server.url}/v2/reserved_ips")[0] == 200
+    assert len(server.violations) == 1
+    assert "response 200" in server.violations[0]
+
+
+def test_unknown_path_is_noted(server: DigitalOceanServer) -> None:
+    assert ask(f"{server.url}/v2/nothing")[0] == 404
+    assert len(server.violations) == 1
+
+
+def test_every_path_answers_as_documented(server: DigitalOceanServer) -> None:
+    droplet = server.account.add_droplet()
+    uuid = server.account.add_prefix("192.0.2.0/28")
+    server.account.move("192.0.2.1", server.account.add_droplet())
+    _, created, _ = ask(f"{server.url}/v2/reserved_ips", "POST", {"droplet_id": droplet})
+    ip = created["reserved_ip"]["ip"]
+    action = created["links"]["actions"][0]["id"]
+    paths = ["droplets", f"droplets/{droplet}", "byoip_prefixes", f"byoip_prefixes/{uuid}/ips", "reserved_ips"]
+    paths += [f"reserved_ips/{ip}", f"reserved_ips/{ip}/actions", f"reserved_ips/{ip}/actions/{action}"]
+    for path in paths:
+        assert ask(f"{server.url}/v2/{path}")[0] == 200, path
+    assert ask(f"{server.url}/v2/reserved_ips/192.0.2.1/actions", "POST", {"type": "unassign"})[0] == 201
+    assert ask(f"{server.url}/v2/reserved_ips/192.0.2.1/actions/1")[0] == 404
+    assert ask(f"{server.url}/v2/reserved_ips/{ip}", "DELETE")[0] == 204
+    assert server.violations == []
+
+
+def test_pages(server: DigitalOceanServer) -> None:
+    for _ in range(5):
+        server.account.add_address()
+    _, page, _ = ask(f"{server.url}/v2/reserved_ips?per_page=2&page=2")
+    assert (len(page["reserved_ips"]), page["meta"]["total"]) == (2, 5)
+    assert page["links"]["pages"]["next"].endswith("page=3&per_page=2")
+    _, last, _ = ask(f"{server.url}/v2/reserved_ips?per_page=2&page=3")
+    assert "next" not in last["links"]["pages"]
+    assert server.violations == []
+
+
+def test_token_and_rate_limits(server: DigitalOceanServer) -> None:
+    url = f"{server.url}/v2/reserved_ips"
+    server.settings.token = "right"
+    assert ask(url, token="wrong")[0] == 401
+    server.settings.create_limit = 1
+    server.settings.hourly_limit = 3
+    assert ask(url, "POST", {"region": "nyc3"}, token="right")[0] == 202
+    status, _, headers = ask(url, "POST", {"region": "nyc3"}, token="right")
+    assert (status, headers["ratelimit-remaining"]) == (429, "2")
+    assert 0 < int(headers["retry-after"]) <= 61
+    assert [ask(url, token="right")[0] for _ in range(3)] == [200, 200, 429]
+    assert int(ask(url, token="right")[2]["ratelimit-reset"]) > time.time() + 3000
+    assert server.violations == []
+
+
+def test_reads_may_lag_behind() -> None:
+    with DigitalOceanServer(Settings(stale_seconds=0.3)) as server:
+        server.account.add_address()
+        time.sleep(0.4)
+        _, created, _ = ask(f"{server.url}/v2/reserved_ips", "POST", {"region": "nyc3"})
+        url = f"{server.url}/v2/reserved_ips/{created['reserved_ip']['ip']}"
+        assert ask(url)[0] == 404
+        deadline = time.monotonic() + 10
+        while ask(url)[0] == 404:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert server.violations == []
+
+
+def test_as_a_process_of_its_own() -> None:
+    command = [sys.executable, str(SCRIPT), "--droplets", "2", "--region", "ams3", "--action-seconds", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            drive(url)
+        finally:
+            process.terminate()
+        assert process.wait(timeout=10) == 0
+
+
+def drive(url: str) -> None:
+    def post(path: str, body: Any) -> Any:
+        status, answer, _ = ask(f"{url}/_test/{path}", "POST", body)
+        assert status == 200, answer
+        return answer
+
+    state = ask(f"{url}/_test/state")[1]
+    assert [droplet["id"] for droplet in state["droplets"]] == [1001, 1002]
+    (ip,) = post("addresses", {"region": "ams3"})["ips"]
+    assert len(post("droplets", {"count": 2, "region": "ams3"})["ids"]) == 2
+    post("move", {"ip": ip, "droplet_id": 1002})
+    post("faults", [{"kind": "status", "method": "GET", "path": "reserved_ips", "status": 503}])
+    post("settings", {"action_seconds": 0.0})
+    assert ask(f"{url}/v2/reserved_ips/{ip}")[0] == 503
+    assert ask(f"{url}/v2/reserved_ips/{ip}")[1]["reserved_ip"]["droplet"]["id"] == 1002
+    post("droplets/delete", {"id": 1002})
+    assert ask(f"{url}/v2/reserved_ips/{ip}")[1]["reserved_ip"]["droplet"] is None
+    journal = ask(f"{url}/_test/journal")[1]
+    assert [(entry["method"], entry["status"], entry["fault"]) for entry in journal] == [
+        ("GET", 503, "status"),
+        ("GET", 200, ""),
+        ("GET", 200, ""),
+    ]
+    assert abs(time.monotonic() - journal[-1]["time"]) < 60
+    for path, body in [
+        ("faults", [{"kind": "magic"}]),
+        ("settings", {"speed": 1}),
+        ("move", {}),
+        ("settings", {"token": 1}),
+    ]:
+        assert ask(f"{url}/_test/{path}", "POST", body)[0] == 400
+    assert ask(f"{url}/_test/violations")[1] == []
+    post("reset", {})
+    assert ask(f"{url}/_test/journal")[1] == []

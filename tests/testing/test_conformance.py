@@ -1,0 +1,263 @@
+"""The in-memory provider keeps the contract in every variant, and the contract finds out providers that do not."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from flipop_core import ProviderCapabilities
+from flipop_core.testing import CloudConfig, InMemoryIPProvider, IPProviderContract, IPProviderHarness
+from flipop_core.testing.harness import raises
+
+from . import wrong
+from .memory import ASYNCHRONOUS, CAPABILITIES, DEFAULT, UNTAGGED, BareHarness, MemoryHarness
+
+RULES = sorted(name for name in dir(IPProviderContract) if name.startswith("test_"))
+
+ON_NO_NODE = replace(CAPABILITIES, create_on_node=False)
+UNASSIGN_FIRST = replace(CAPABILITIES, atomic_reassign=False)
+ROOMY = replace(CAPABILITIES, max_ips_per_node=3)
+
+VARIANTS = {
+    "tagged": DEFAULT,
+    "untagged": UNTAGGED,
+    "asynchronous": ASYNCHRONOUS,
+    "asynchronous-untagged": replace(ASYNCHRONOUS, tags=False),
+    "created-on-no-node": replace(UNTAGGED, capabilities=ON_NO_NODE),
+    "unassign-first": replace(ASYNCHRONOUS, capabilities=UNASSIGN_FIRST),
+    "three-per-node": replace(DEFAULT, capabilities=ROOMY),
+    "any-region": replace(DEFAULT, check_regions=False),
+    "slow": replace(DEFAULT, latency_seconds=0.1),
+}
+
+
+class TestInMemoryProvider(IPProviderContract):
+    """Every rule, on a cloud whose clock the harness moves."""
+
+    @pytest.fixture(params=VARIANTS)
+    def harness(self, request: pytest.FixtureRequest) -> MemoryHarness:
+        return MemoryHarness(VARIANTS[request.param])
+
+
+class TestInMemoryProviderInRealTime(IPProviderContract):
+    """Every rule, with actions and latency that take real time, as in the demo."""
+
+    @pytest.fixture
+    def harness(self) -> MemoryHarness:
+        return MemoryHarness(replace(ASYNCHRONOUS, action_seconds=0.02, latency_seconds=0.001), real=True)
+
+
+def run_rule(rule: str, harness: IPProviderHarness) -> None:
+    check: Callable[[IPProviderHarness], None] = getattr(IPProviderContract(), rule)
+    check(harness)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_exercised(rule: str) -> None:
+    try:
+        run_rule(rule, MemoryHarness())
+    except unittest.SkipTest as skip:
+        pytest.fail(f"{rule} was not exercised: {skip}")
+
+
+def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
+    reasons = {}
+    for rule in RULES:
+        try:
+            run_rule(rule, BareHarness())
+        except unittest.SkipTest as skip:
+            reasons[rule] = str(skip)
+    assert reasons == {
+        "test_create_on_a_full_node_makes_nothing": "not exercised: 100 addresses per node are too many to make",
+        "test_create_puts_the_address_on_the_node": "not exercised: the provider does not declare create_on_node",
+        "test_creation_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_full_node_is_in_use": "not exercised: 100 addresses per node are too many to make",
+        "test_hang_ends_within_the_timeout": "not exercised: the harness cannot make the fault 'hang'",
+        "test_lost_answer_is_unknown": "not exercised: the harness cannot make the fault 'lost_answer'",
+        "test_lost_creation_is_found": "not exercised: the harness cannot make the fault 'lost_answer'",
+        "test_lost_creation_on_a_node_is_found": "not exercised: the harness cannot make the fault 'lost_answer'",
+        "test_marked_creations_are_told_apart": "not exercised: the provider cannot mark what it creates",
+        "test_mutation_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_other_region_is_rejected": "not exercised: the harness has no node of another region",
+        "test_quota_is_told": "not exercised: the harness cannot bring the account to its limit",
+        "test_rate_limit_tells_its_seconds": "not exercised: the harness cannot make the fault 'rate_limited'",
+        "test_read_answered_5xx_is_unavailable": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_reads_see_foreign_changes": "not exercised: the harness cannot move an address without the provider",
+        "test_secrets_stay_secret": "not exercised: the harness names no credentials",
+        "test_threads_never_overfill_a_node": "not exercised: 100 addresses per node are too many to make",
+        "test_unknown_node_is_not_found": "not exercised: the harness knows no well-formed ID of a node that does "
+        "not exist",
+        "test_wrong_credentials_are_access_denied": "not exercised: the harness has no credentials that are refused",
+    }
+
+
+class Promising(BareHarness):
+    """Declares a fault that it cannot make."""
+
+    faults = frozenset(("hang",))
+
+
+def test_a_declared_fault_must_be_made() -> None:
+    with pytest.raises(NotImplementedError, match="Promising declares 'hang'"):
+        run_rule("test_hang_ends_within_the_timeout", Promising())
+
+
+WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
+    "test_assign_puts_the_address_on_the_node": [
+        (wrong.AssignDoesNothing, DEFAULT),
+        (wrong.AssignReturnsNone, DEFAULT),
+        (wrong.ListHidesHolders, DEFAULT),
+    ],
+    "test_capabilities_are_constant": [(wrong.ChangingCapabilities, DEFAULT)],
+    "test_create_makes_one_address": [
+        (wrong.CreatesTwice, DEFAULT),
+        (wrong.CreatesElsewhere, DEFAULT),
+    ],
+    "test_create_on_a_full_node_makes_nothing": [
+        (wrong.CreatesBesideAFullNode, DEFAULT),
+        (wrong.CreatesOnNoNode, DEFAULT),
+    ],
+    "test_create_puts_the_address_on_the_node": [
+        (wrong.CreatesOnNoNode, DEFAULT),
+        (wrong.CreatesTwice, ASYNCHRONOUS),
+    ],
+    "test_creation_answered_5xx_is_unknown": [
+        (wrong.RepeatsCreation, DEFAULT),
+        (wrong.RepeatsCreationQuietly, DEFAULT),
+        (wrong.LossIsUnavailable, DEFAULT),
+    ],
+    "test_delete_removes_the_address": [
+        (wrong.DeleteOfGoneIsNotFound, DEFAULT),
+        (wrong.DeleteOnlyUnassigns, DEFAULT),
+    ],
+    "test_eight_threads_assign_eight_addresses": [(wrong.NotThreadSafe, DEFAULT)],
+    "test_foreign_provider_id_is_rejected": [
+        (wrong.ForeignIdIsNotFound, DEFAULT),
+        (wrong.ForeignIdIsNotNamed, DEFAULT),
+        (wrong.ForeignIdIsForeignException, DEFAULT),
+    ],
+    "test_full_node_is_in_use": [
+        (wrong.IgnoresHolders, DEFAULT),
+        (wrong.DeclaresTooMuchRoom, DEFAULT),
+        (wrong.SwapsFullNodes, DEFAULT),
+    ],
+    "test_hang_ends_within_the_timeout": [
+        (wrong.WaitsTooLong, DEFAULT),
+        (wrong.FailedReadIsEmpty, DEFAULT),
+        (wrong.RepeatsAssign, DEFAULT),
+    ],
+    "test_lost_answer_is_unknown": [
+        (wrong.LossIsUnavailable, DEFAULT),
+        (wrong.LossOfDeleteIsApplied, DEFAULT),
+    ],
+    "test_lost_creation_is_found": [
+        (wrong.RepeatsCreation, UNTAGGED),
+        (wrong.RepeatsCreationQuietly, UNTAGGED),
+        (wrong.RepeatsCreationQuietly, DEFAULT),
+        (wrong.FindsNothing, DEFAULT),
+        (wrong.FindsEverything, UNTAGGED),
+    ],
+    "test_lost_creation_on_a_node_is_found": [
+        (wrong.RepeatsCreationQuietly, UNTAGGED),
+        (wrong.FindsNothing, ASYNCHRONOUS),
+        (wrong.FindsEverything, DEFAULT),
+    ],
+    "test_marked_creations_are_told_apart": [
+        (wrong.IgnoresClaims, DEFAULT),
+        (wrong.FindsNothing, DEFAULT),
+    ],
+    "test_mutation_answered_5xx_is_unknown": [
+        (wrong.LossIsUnavailable, DEFAULT),
+        (wrong.RepeatsAssign, DEFAULT),
+    ],
+    "test_nothing_is_found_of_what_was_not_sent": [(wrong.FindsEverything, DEFAULT)],
+    "test_operation_in_progress_settles": [
+        (wrong.HidesProgress, ASYNCHRONOUS),
+        (wrong.PendingIsRejected, ASYNCHRONOUS),
+        (wrong.NamelessOperations, ASYNCHRONOUS),
+        (wrong.AssignDoesNothing, ASYNCHRONOUS),
+    ],
+    "test_other_region_is_rejected": [
+        (wrong.IgnoresRegions, DEFAULT),
+        (wrong.ForeignIdIsNotFound, DEFAULT),
+    ],
+    "test_quota_is_told": [(wrong.QuotaIsRejected, DEFAULT)],
+    "test_rate_limit_tells_its_seconds": [
+        (wrong.RateLimitedWithoutSeconds, DEFAULT),
+        (wrong.RepeatsWhenRateLimited, DEFAULT),
+    ],
+    "test_read_answered_5xx_is_unavailable": [(wrong.FailedReadIsEmpty, DEFAULT)],
+    "test_reads_see_foreign_changes": [(wrong.DescribesFromACache, DEFAULT)],
+    "test_reassign_moves_the_address": [
+        (wrong.NeverReassigns, DEFAULT),
+        (wrong.UnassignDoesNothing, replace(DEFAULT, capabilities=UNASSIGN_FIRST)),
+    ],
+    "test_repeated_assign_is_applied": [(wrong.RepeatedAssignIsBusy, DEFAULT)],
+    "test_secrets_stay_secret": [
+        (wrong.ShowsSecretsInRepr, DEFAULT),
+        (wrong.ShowsSecretsInCause, DEFAULT),
+    ],
+    "test_threads_never_overfill_a_node": [
+        (wrong.ChecksThenActs, DEFAULT),
+        (wrong.IgnoresHolders, DEFAULT),
+    ],
+    "test_unassign_of_unassigned_is_applied": [(wrong.UnassignOfUnassignedFails, DEFAULT)],
+    "test_unassign_takes_the_address_off": [(wrong.UnassignDoesNothing, DEFAULT)],
+    "test_unknown_address_is_absent": [
+        (wrong.InventsRecords, DEFAULT),
+        (wrong.FailsForUnknown, DEFAULT),
+    ],
+    "test_unknown_address_is_not_found": [
+        (wrong.NotFoundIsRejected, DEFAULT),
+        (wrong.DeleteOfGoneIsNotFound, DEFAULT),
+    ],
+    "test_unknown_node_is_not_found": [(wrong.NotFoundIsRejected, DEFAULT)],
+    "test_whole_account_is_listed": [
+        (wrong.ListsOnlyWanted, DEFAULT),
+        (wrong.ListHidesHolders, DEFAULT),
+    ],
+    "test_wrong_credentials_are_access_denied": [(wrong.DenialIsRejected, DEFAULT)],
+}
+
+
+def test_every_rule_has_a_provider_that_breaks_it() -> None:
+    assert sorted(WRONG) == RULES
+
+
+@pytest.mark.parametrize(
+    ("rule", "provider", "config"),
+    [
+        pytest.param(rule, provider, config, id=f"{rule}-{provider.__name__}-{number}")
+        for rule, cases in sorted(WRONG.items())
+        for number, (provider, config) in enumerate(cases)
+    ],
+)
+def test_a_wrong_provider_is_found_out(rule: str, provider: type[InMemoryIPProvider], config: CloudConfig) -> None:
+    with pytest.raises(AssertionError):
+        run_rule(rule, MemoryHarness(config, provider))
+
+
+def test_a_false_claim_to_reassign_is_found_out() -> None:
+    class Claims(InMemoryIPProvider):
+        @property
+        def capabilities(self) -> ProviderCapabilities:
+            return replace(self._capabilities, atomic_reassign=True)
+
+    harness = MemoryHarness(replace(DEFAULT, capabilities=UNASSIGN_FIRST), Claims)
+    with pytest.raises(Exception, match="unassign it first"):
+        run_rule("test_reassign_moves_the_address", harness)
+
+
+def test_raises_names_what_came_instead() -> None:
+    def fail() -> Any:
+        raise KeyError("token")
+
+    assert isinstance(raises(KeyError, fail, "rule"), KeyError)
+    with pytest.raises(AssertionError, match=r"rule: raised KeyError\('token'\) instead of ValueError"):
+        raises(ValueError, fail, "rule")
+    with pytest.raises(AssertionError, match="rule: returned 7 instead of raising ValueError"):
+        raises(ValueError, lambda: 7, "rule")
