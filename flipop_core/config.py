@@ -46,10 +46,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     contexts, empty for the current one. ``namespace`` is where the leader lease lives, empty for the context's or the
     pod's own. ``metrics_bind_addr`` is ``HOST:PORT`` for /metrics, /healthz and /readyz, empty for none.
     ``leader_election`` may be off only where no second process can run. ``recheck_seconds`` is how often a pool at rest
-    is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider,
-    ``api_timeout_seconds`` one write to the API server, ``list_timeout_seconds`` one page of a list.
-    ``stop_timeout_seconds`` is how long work in flight may take after SIGTERM. ``cluster_name`` tells the addresses of
-    several clusters in one account apart, where a provider can tag.
+    is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider and
+    ``api_timeout_seconds`` one write to the API server. ``stop_timeout_seconds`` is how long work in flight may take
+    after SIGTERM. ``cluster_name`` tells the addresses of several clusters in one account apart, where a provider can
+    tag.
     """
 
     kubeconfig: str = ""
@@ -65,7 +65,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     recheck_seconds: float = 300.0
     provider_timeout_seconds: float = 7.0
     api_timeout_seconds: float = 5.0
-    list_timeout_seconds: float = 30.0
     stop_timeout_seconds: float = 15.0
     cluster_name: str = ""
 
@@ -74,6 +73,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ConfigError(f"{name}: {value!r}: it must be more than 0 seconds")
+        if self.leader_election:
+            self._check_lease()
+        if self.cluster_name and not _CLUSTER_NAME.fullmatch(self.cluster_name):
+            raise ConfigError(
+                f"cluster_name: {self.cluster_name!r}: write at most 63 letters, digits, '-', '_' and '.', with a "
+                "letter or digit at both ends"
+            )
+        if self.metrics_bind_addr:
+            parse_bind_address(self.metrics_bind_addr)
+
+    def _check_lease(self) -> None:
         if not self.lease_duration_seconds > self.renew_deadline_seconds > self.retry_period_seconds:
             raise ConfigError(
                 "leader election needs lease_duration_seconds > renew_deadline_seconds > retry_period_seconds, not "
@@ -85,15 +95,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, name) >= longest:
                 raise ConfigError(
                     f"{name}: {getattr(self, name)!r}: it must be less than {longest:g}, which is "
-                    "renew_deadline_seconds - retry_period_seconds, or no call could ever be sent"
+                    "renew_deadline_seconds - retry_period_seconds, or calls would wait for a lease that never lasts"
                 )
-        if self.cluster_name and not _CLUSTER_NAME.fullmatch(self.cluster_name):
-            raise ConfigError(
-                f"cluster_name: {self.cluster_name!r}: write at most 63 letters, digits, '-', '_' and '.', with a "
-                "letter or digit at both ends"
-            )
-        if self.metrics_bind_addr:
-            parse_bind_address(self.metrics_bind_addr)
 
     @property
     def bind_address(self) -> BindAddress:
@@ -241,7 +244,7 @@ def _passwords(url: str) -> list[str]:
 
 def _checked_url(variable: str, url: str) -> tuple[str, str]:
     """Return scheme and host of a usable URL. Raises ConfigError, which does not repeat a password in it."""
-    shown = re.sub(r"(?<=//)[^/?#]*@", f"{REDACTED}@", url)
+    shown = re.sub(r"(?s)^.*@", f"{REDACTED}@", url)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

@@ -10,7 +10,7 @@ import importlib.metadata
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple, cast
 
@@ -123,8 +123,9 @@ class ProviderRegistry:
             return tuple(sorted([*self._plugins.values(), *self._twins], key=lambda info: info.name))
 
     def _load(self, point: importlib.metadata.EntryPoint) -> None:
-        distribution = point.dist.name if point.dist is not None else ""
-        version = point.dist.version if point.dist is not None else ""
+        # Damaged metadata has neither, whatever the annotations say.
+        distribution = (point.dist.name if point.dist is not None else "") or ""
+        version = (point.dist.version if point.dist is not None else "") or ""
         if point.name in self._plugins:
             first = self._plugins[point.name].distribution or "another distribution"
             error = PluginLoadError(point.name, f"{first} has a plugin of that name too: uninstall one of them")
@@ -192,15 +193,15 @@ class ProviderRegistry:
         Raises UnknownProvider; ConfigError when a credential or another setting is missing or wrong; PluginLoadError
         when the plugin is at fault. After an error the next call tries again: a credential may have come.
         """
-        return cast(IPProvider, self._provider("ip", name))
+        return cast("IPProvider", self._provider("ip", name))
 
     def dns_provider(self, name: str) -> DNSProvider:
         """Return the DNS provider. As ip_provider."""
-        return cast(DNSProvider, self._provider("dns", name))
+        return cast("DNSProvider", self._provider("dns", name))
 
     def firewall_provider(self, name: str) -> FirewallProvider:
         """Return the firewall provider. As ip_provider."""
-        return cast(FirewallProvider, self._provider("firewall", name))
+        return cast("FirewallProvider", self._provider("firewall", name))
 
     def _provider(self, role: Role, name: str) -> object:
         offer = self._offer(role, name)
@@ -344,7 +345,7 @@ def _capability_problems(capabilities: ProviderCapabilities) -> Iterator[str]:
             yield f"its {field} must be 1 or more"
 
 
-def _credential_problems(credentials: Iterable[object] | Callable[..., object]) -> Iterator[str]:
+def _credential_problems(credentials: object) -> Iterator[str]:
     if not isinstance(credentials, Sequence) or isinstance(credentials, str | bytes):
         yield f"its credentials must be a tuple of CredentialSpec, not {type(credentials).__name__}"
         return

@@ -78,10 +78,14 @@ class FindCreated(_Action, frozen=True, tag="find-created"):
 
 
 class RecordLedger(_Action, frozen=True, tag="record"):
-    """Write the pool's annotations: the addresses it has, and the creation that is begun."""
+    """Write the pool's annotations: the addresses it has, and the creation that is begun.
+
+    ``begins``: with this, and not before, ``ledger.pending`` is begun.
+    """
 
     ledger: AddressLedger
     reason: str
+    begins: bool = False
 
     @property
     def summary(self) -> str:

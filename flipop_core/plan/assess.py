@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -71,9 +71,12 @@ def pool_addresses(observed: PoolObservation) -> tuple[str, ...]:
 
 def assess(observed: PoolObservation) -> Assessment:
     """Judge the pool as observed."""
-    candidates = tuple(node for node in observed.candidates if node.provider_id)
-    by_provider_id = {node.provider_id: node for node in reversed(candidates)}
-    names = {node.provider_id: node.name for node in observed.nodes.values() if node.provider_id}
+    by_provider_id = _by_provider_id(observed.candidates)
+    candidates = tuple(sorted(by_provider_id.values(), key=lambda node: node.name))
+    names = {
+        provider_id: node.name
+        for provider_id, node in (_by_provider_id(observed.nodes.values()) | by_provider_id).items()
+    }
     addresses = pool_addresses(observed)
     desired = observed.spec.desired_ips or len(observed.spec.ips)
     occupants = _occupants(observed)
@@ -84,12 +87,21 @@ def assess(observed: PoolObservation) -> Assessment:
     busy = {operation.target for operation in observed.operations.values() if operation.target}
     free = tuple(
         node
-        for node in sorted(by_provider_id.values(), key=lambda node: node.name)
+        for node in candidates
         if len(occupants.get(node.provider_id, ())) < observed.capabilities.max_ips_per_node
         and node.provider_id not in busy
         and node.provider_id not in observed.reserved_nodes
     )
     return Assessment(addresses=states, candidates=candidates, free=free, occupants=occupants, desired=desired)
+
+
+def _by_provider_id(nodes: Iterable[NodeView]) -> dict[str, NodeView]:
+    """Index by provider ID. Of several Node objects for one machine the first by name counts."""
+    indexed: dict[str, NodeView] = {}
+    for node in sorted(nodes, key=lambda node: node.name):
+        if node.provider_id:
+            indexed.setdefault(node.provider_id, node)
+    return indexed
 
 
 def _occupants(observed: PoolObservation) -> dict[str, tuple[str, ...]]:
@@ -118,7 +130,7 @@ def _address_state(
     if operation is not None:
         return replace(base, state="in-progress")
     if doubt is not None:
-        return replace(base, **doubt, state=doubt["state"] if enabled else "disabled")
+        return replace(base, **doubt) if enabled else replace(base, **(doubt | {"state": "disabled"}))
     if record is not None and record.in_progress:
         return replace(base, state="in-progress")
     if not enabled:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from flipop_core.model import Key
-from flipop_core.resources.parse import PoolView
+from flipop_core.resources.parse import AddressLedger, PoolView
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -20,22 +20,33 @@ class Claims(msgspec.Struct, frozen=True):
     begun: tuple[tuple[Key, str | None], ...]
 
     def reserved_nodes(self, key: Key) -> frozenset[str]:
-        """Nodes that creations of other pools than ``key`` have been begun on."""
-        return frozenset(node for owner, node in self.begun if node is not None and owner != key)
+        """Nodes that creations of other pools than ``key`` have been begun on. Of two on one node the first has it."""
+        first: dict[str, Key] = {}
+        for owner, node in self.begun:
+            if node is not None:
+                first.setdefault(node, owner)
+        return frozenset(node for node, owner in first.items() if owner != key)
 
     def doubtful_creations(self, key: Key) -> int:
         """How many creations of other pools than ``key`` are begun without a node."""
         return sum(1 for owner, node in self.begun if node is None and owner != key)
 
 
-def claims_of(pools: Iterable[PoolView]) -> Claims:
-    """Return the claims of all pools of one provider."""
+def claims_of(pools: Iterable[PoolView], writing: Mapping[Key, AddressLedger] | None = None) -> Claims:
+    """Return the claims of all pools of one provider.
+
+    ``writing`` are ledgers that are being written: they count beside the recorded ones, so that two pools cannot take
+    the same address or node in the meantime. A pool whose spec is invalid keeps the addresses that its status shows.
+    """
     addresses: dict[str, Key] = {}
     begun: list[tuple[Key, str | None]] = []
     for pool in sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.key)):
-        given = pool.spec.ips if pool.spec is not None else ()
-        for address in (*given, *pool.ledger.allocated):
+        given = pool.spec.ips if pool.spec is not None else tuple(pool.status.ips)
+        ledgers = [pool.ledger]
+        if writing is not None and pool.key in writing:
+            ledgers.append(writing[pool.key])
+        for address in (*given, *(address for ledger in ledgers for address in ledger.allocated)):
             addresses.setdefault(address, pool.key)
-        if pool.ledger.pending is not None:
-            begun.append((pool.key, pool.ledger.pending.provider_id))
+        places = dict.fromkeys(ledger.pending.provider_id for ledger in ledgers if ledger.pending is not None)
+        begun.extend((pool.key, place) for place in places)
     return Claims(addresses, tuple(begun))

@@ -11,12 +11,16 @@ from msgspec.structs import replace
 
 from flipop_core.model import CreateRequest
 from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
+from flipop_core.plan.assess import pool_addresses
 from flipop_core.plan.draft import Draft
-from flipop_core.plan.observed import Creation, creation_request
+from flipop_core.plan.observed import Creation, PoolObservation, creation_request
 
 SETTLE_SECONDS = 15.0
 """How long a creation whose answer was lost is looked for before it is certain that it made nothing: providers show a
 new address some seconds late."""
+
+LOOK_SECONDS = 5.0
+"""The longest time between two such looks."""
 
 FRESH_SECONDS = 5.0
 """How old the account's list of addresses may be when a creation is begun: a creation is compared with it later."""
@@ -25,11 +29,27 @@ FRESH_SECONDS = 5.0
 def plan_creation(draft: Draft) -> None:
     """Carry a begun creation on, or begin one, or adopt addresses that are on the pool's nodes already."""
     observed = draft.observed
-    pending = observed.ledger.pending
+    pending, creation = observed.ledger.pending, observed.memory.creation
     if pending is not None:
-        _continue(draft, pending, observed.memory.creation)
+        _continue(draft, pending, creation)
+    elif creation is not None and creation_unfinished(observed):
+        # Somebody removed the annotation meanwhile. What was made is kept all the same.
+        if creation.phase == "created":
+            _record(draft, creation.address)
+        else:
+            draft.hold("Creating", f"creation {creation.claim} is under way")
     elif draft.assessment.lacking:
         _begin(draft)
+
+
+def creation_unfinished(observed: PoolObservation) -> bool:
+    """Whether an address may have been made, or is about to be, that no annotation names."""
+    creation = observed.memory.creation
+    if observed.ledger.pending is not None or creation is None:
+        return observed.ledger.pending is not None
+    if creation.phase == "created":
+        return creation.address in observed.inventory.records and creation.address not in pool_addresses(observed)
+    return creation.phase == "sent"
 
 
 def _continue(draft: Draft, pending: CreateRequest, creation: Creation | None) -> None:
@@ -55,13 +75,12 @@ def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
     if not draft.assessment.lacking:
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that no address is needed any more"))
         return
-    if not _may_call(draft, not_before):
-        return
-    if pending.provider_id is not None and not _take_node(draft, pending.provider_id):
-        # The node was free when the creation was begun and is not now. Nothing was made: begin anew, elsewhere.
-        draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), f"that {pending.provider_id} is taken"))
-        return
-    draft.act(CreateAddress(pending))
+    node = pending.provider_id
+    if node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
+        # The node is no longer free, or would be kept from others for long. Nothing was made: begin anew later.
+        draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), f"that no address is created on {node}"))
+    elif _may_call(draft, not_before):
+        draft.act(CreateAddress(pending))
 
 
 def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
@@ -72,20 +91,30 @@ def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
 def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> None:
     """Choose among the addresses that the creation may have made; those that a resource claims it did not make."""
     unclaimed = [address for address in creation.found if address not in draft.observed.claims]
-    looked_at = creation.backoff.not_before if creation.backoff else draft.now
-    if not unclaimed and draft.now - creation.since >= SETTLE_SECONDS:
+    look_at = creation.backoff.not_before if creation.backoff else draft.now
+    if not unclaimed and creation.looked_at - creation.since >= SETTLE_SECONDS:
         _create(draft, pending, draft.now)
-    elif unclaimed and (pending.provider_id is not None or len(unclaimed) <= 1 + draft.observed.doubtful_creations):
+    elif not unclaimed or look_at <= draft.now:
+        _find(draft, pending, min(look_at, creation.looked_at + LOOK_SECONDS))
+    elif _others_create(draft.observed):
+        # What was found may be theirs: their answer will tell.
+        draft.hold("Creating", "another pool's creation is under way", until=draft.now + 1.0)
+    elif pending.provider_id is not None or len(unclaimed) <= 1 + draft.observed.doubtful_creations:
         _record(draft, unclaimed[0])
-    elif looked_at <= draft.now or not unclaimed:
-        _find(draft, pending, looked_at)
     else:
         draft.hold(
             "CreationAmbiguous",
             f"a creation's answer was lost, and several new addresses may be its result: {', '.join(unclaimed)}; add "
             "the pool's own to spec.ips, or remove the annotation flipop.digitalocean.com/pending-creation if none is",
-            until=looked_at,
+            until=look_at,
         )
+
+
+def _others_create(observed: PoolObservation) -> bool:
+    return any(
+        operation.verb == "create" and operation.owner != observed.key and operation.accepted_at is None
+        for operation in observed.operations.values()
+    )
 
 
 def _record(draft: Draft, address: str) -> None:
@@ -96,19 +125,21 @@ def _record(draft: Draft, address: str) -> None:
 
 def _begin(draft: Draft) -> None:
     observed = draft.observed
-    if observed.inventory.read_at + FRESH_SECONDS < draft.now:
-        draft.reread_all()
-        return
-    if adopted := _adoptable(draft):
+    fresh = observed.inventory.read_at + FRESH_SECONDS >= draft.now
+    if fresh and (adopted := _adoptable(draft)):
         ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted))
         draft.act(RecordLedger(ledger, f"adopted {', '.join(adopted)}, found on the pool's nodes"))
         return
     creation = observed.memory.creation
     if not _may_call(draft, creation.backoff.not_before if creation and creation.backoff else draft.now):
         return
-    known = () if (provider_id := _creation_node(draft)) else tuple(sorted(observed.inventory.records))
-    request = creation_request(observed, observed.new_claim, provider_id, known)
-    draft.act(RecordLedger(replace(observed.ledger, pending=request), "the intent to create an address"))
+    if not fresh:
+        draft.reread_all()
+        return
+    known = tuple(sorted(observed.inventory.records))
+    request = creation_request(observed, observed.new_claim, _creation_node(draft), known)
+    ledger = replace(observed.ledger, pending=request)
+    draft.act(RecordLedger(ledger, "the intent to create an address", begins=True))
 
 
 def _adoptable(draft: Draft) -> tuple[str, ...]:
@@ -129,15 +160,12 @@ def _creation_node(draft: Draft) -> str | None:
     """Return the node to create the address on, so that it need not be assigned afterwards."""
     if not draft.observed.capabilities.create_on_node or draft.observed.spec.assignment_cool_off_seconds:
         return None
-    return draft.free.pop(0).provider_id if draft.free else None
+    return next((node.provider_id for node in draft.free if _is_free(draft, node.provider_id)), None)
 
 
-def _take_node(draft: Draft, provider_id: str) -> bool:
-    node = next((node for node in draft.free if node.provider_id == provider_id), None)
-    if node is None:
-        return False
-    draft.free.remove(node)
-    return True
+def _is_free(draft: Draft, provider_id: str) -> bool:
+    free = any(node.provider_id == provider_id for node in draft.free)
+    return free and draft.refused_until(provider_id) is None
 
 
 def _may_call(draft: Draft, not_before: float) -> bool:
@@ -147,7 +175,9 @@ def _may_call(draft: Draft, not_before: float) -> bool:
         draft.hold(gate.reason, gate.message, until=gate.not_before)
         return False
     if not_before > draft.now:
-        error = creation.backoff.error if creation and creation.backoff else ""
-        draft.hold("CreationFailed", error, until=not_before)
+        if error := creation.backoff.error if creation and creation.backoff else "":
+            draft.hold("CreationFailed", error, until=not_before)
+        else:
+            draft.hold("Creating", "a creation was interrupted: looking for what it made", until=not_before)
         return False
     return True

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flipop_core.model import NodeView
-from flipop_core.plan.actions import Action, Hold, Plan
+from flipop_core.plan.actions import Action, AssignAddress, Hold, Plan, RecordLedger, UnassignAddress
 from flipop_core.plan.assess import Assessment
 from flipop_core.plan.limits import Gate
 from flipop_core.plan.observed import PoolObservation
 
 
 class Draft:
-    """Collects actions and holds, and keeps account of the nodes that this plan already gives away."""
+    """Collects actions and holds, and keeps account of the nodes that this plan already gives away.
+
+    ``busy`` are nodes that something is done to, by this plan or by an operation under way.
+    """
 
     def __init__(self, observed: PoolObservation, assessment: Assessment, now: float) -> None:
         self.observed = observed
         self.assessment = assessment
         self.now = now
         self.free: list[NodeView] = list(assessment.free)
-        self.evicted: set[str] = set()
+        self.busy = {operation.target for operation in observed.operations.values() if operation.target}
+        self.leaving: set[str] = set()
+        self.recording = False
         self._actions: list[Action] = []
         self._holds: list[Hold] = []
         self._looks: list[float] = []
@@ -31,9 +36,34 @@ class Draft:
         """Whether the provider may be called now."""
         return self.observed.gate.not_before <= self.now
 
+    def owns(self, address: str) -> bool:
+        """Whether no other resource was first to use the address."""
+        return self.observed.claims.get(address, self.observed.key) == self.observed.key
+
     def act(self, action: Action) -> None:
         """Add an action."""
         self._actions.append(action)
+        self.recording = self.recording or isinstance(action, RecordLedger)
+        if isinstance(action, AssignAddress | UnassignAddress):
+            self.busy.add(action.provider_id)
+            self.free = [node for node in self.free if node.provider_id != action.provider_id]
+
+    def unassign(self, address: str, provider_id: str, reason: str) -> bool:
+        """Take an address off its node, once, and not while something else is done to the node. Return whether so."""
+        if address in self.leaving or provider_id in self.busy:
+            return False
+        self.leaving.add(address)
+        self.act(UnassignAddress(address, provider_id, reason))
+        return True
+
+    def refused_until(self, provider_id: str, address: str | None = None) -> float | None:
+        """Until when the node is passed over, since it has refused the address (None: a new one) or any."""
+        memory = self.observed.memory
+        refusals = [memory.nodes.get(provider_id)]
+        if address is not None:
+            refusals.append(memory.pairs.get((address, provider_id)))
+        waits = [refusal.not_before for refusal in refusals if refusal and refusal.not_before > self.now]
+        return max(waits, default=None)
 
     def hold(self, reason: str, message: str, *, address: str = "", until: float | None = None) -> None:
         """Add something that has to wait; ``until`` is when to look again."""

@@ -47,7 +47,7 @@ class Creation(msgspec.Struct, frozen=True, gc=False):
 
     ``begun``: recorded, certainly nothing made. ``sent``: the call is under way. ``created``: ``address`` was made and
     is not yet recorded. ``unknown``: it may have made an address; looked for since ``since``. ``found``: ``found`` are
-    the addresses it may have made.
+    the addresses it may have made, as seen at ``looked_at``.
     """
 
     claim: str
@@ -57,6 +57,7 @@ class Creation(msgspec.Struct, frozen=True, gc=False):
     found: tuple[str, ...] = ()
     backoff: Backoff | None = None
     doubtful: bool = False
+    looked_at: float = 0.0
 
 
 class PoolMemory(msgspec.Struct, frozen=True):

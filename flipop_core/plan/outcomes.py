@@ -28,7 +28,7 @@ from flipop_core.plan.actions import (
     RecordLedger,
     UnassignAddress,
 )
-from flipop_core.plan.creation import SETTLE_SECONDS
+from flipop_core.plan.creation import LOOK_SECONDS, SETTLE_SECONDS
 from flipop_core.plan.limits import Backoff, delay_seconds, error_text, next_backoff, with_entry, without_entry
 from flipop_core.plan.observed import Creation, Inventory, Operation, PoolMemory
 
@@ -63,14 +63,20 @@ def remember_effectless(memory: PoolMemory, operation: Operation, now: float, ji
     """Return the memory after an accepted operation that ended without its effect."""
     error = Busy(f"the provider accepted the {operation.verb} of {operation.address} and did not carry it out")
     backoff = next_backoff(memory.addresses.get(operation.address), error, now, jitter)
-    return replace(memory, addresses=with_entry(memory.addresses, operation.address, backoff))
+    memory = replace(memory, addresses=with_entry(memory.addresses, operation.address, backoff))
+    if operation.verb != "assign" or operation.target is None:
+        return memory
+    # The node is passed over a little longer than the address waits, so that another free one has its turn first.
+    pair = (operation.address, operation.target)
+    refusal = replace(backoff, not_before=backoff.not_before + EFFECTLESS_SECONDS)
+    return replace(memory, pairs=with_entry(memory.pairs, pair, refusal))
 
 
 def remember_recorded(memory: PoolMemory, action: RecordLedger) -> PoolMemory:
     """Return the memory after the ledger was written: a creation is begun, or done with."""
     pending = action.ledger.pending
     if pending is not None:
-        if memory.creation is not None and memory.creation.claim == pending.claim:
+        if not action.begins:
             return memory
         return replace(memory, creation=Creation(pending.claim, "begun", backoff=_creation_backoff(memory)))
     if memory.creation is not None and memory.creation.phase == "begun" and memory.creation.backoff is not None:
@@ -80,9 +86,9 @@ def remember_recorded(memory: PoolMemory, action: RecordLedger) -> PoolMemory:
 
 
 def remember_annotated(memory: PoolMemory, action: AnnotateNode) -> PoolMemory:
-    """Return the memory after a node's annotation was removed."""
+    """Return the memory after a node's annotation was set or removed."""
     if action.address:
-        return memory
+        return replace(memory, cleaned=memory.cleaned - {(action.node, action.address)})
     return replace(memory, cleaned=memory.cleaned | {(action.node, action.previous)})
 
 
@@ -197,10 +203,7 @@ def _remember_failure(
             memory, addresses=with_entry(memory.addresses, action.address, next_backoff(previous, error, now, jitter))
         )
     # The node refused: the address passes on to the next one at once, unless several have refused it in a row.
-    attempts = (previous.attempts if previous else 0) + 1
-    patient = not isinstance(error, NodeInUse) and attempts >= REFUSALS_BEFORE_SLOW
-    wait = delay_seconds(error, attempts - REFUSALS_BEFORE_SLOW + 1, jitter) if patient else 0.0
-    addresses = with_entry(memory.addresses, action.address, Backoff(attempts, now + wait, error_text(error)))
+    addresses = with_entry(memory.addresses, action.address, _after_refusal(previous, error, now, jitter))
     if isinstance(error, NodeInUse):
         nodes = with_entry(
             memory.nodes, action.provider_id, next_backoff(memory.nodes.get(action.provider_id), error, now, jitter)
@@ -209,6 +212,13 @@ def _remember_failure(
     pair = (action.address, action.provider_id)
     pairs = with_entry(memory.pairs, pair, next_backoff(memory.pairs.get(pair), error, now, jitter))
     return replace(memory, addresses=addresses, pairs=pairs)
+
+
+def _after_refusal(previous: Backoff | None, error: FlipopError, now: float, jitter: float) -> Backoff:
+    attempts = (previous.attempts if previous else 0) + 1
+    patient = not isinstance(error, NodeInUse) and attempts >= REFUSALS_BEFORE_SLOW
+    wait = delay_seconds(error, attempts - REFUSALS_BEFORE_SLOW + 1, jitter) if patient else 0.0
+    return Backoff(attempts, now + wait, error_text(error))
 
 
 def _remember_creation(
@@ -244,10 +254,12 @@ def _remember_creation_failure(
         # Also a refusal is no proof when an earlier sending of the same creation is in doubt: it may be the cause.
         creation = replace(creation, phase="unknown", since=now, doubtful=True, backoff=backoff)
         return replace(memory, creation=creation)
-    if isinstance(error, NodeInUse) and action.request.provider_id is not None:
-        node = action.request.provider_id
+    node = action.request.provider_id
+    if node is not None and isinstance(error, NodeInUse | NotFound | Rejected):
+        # As for an assignment: the next node at once, unless several have refused in a row.
+        backoff = _after_refusal(creation.backoff, error, now, jitter)
         nodes = with_entry(memory.nodes, node, next_backoff(memory.nodes.get(node), error, now, jitter))
-        return replace(memory, creation=replace(creation, phase="begun"), nodes=nodes)
+        return replace(memory, creation=replace(creation, phase="begun", backoff=backoff), nodes=nodes)
     if isinstance(error, RateLimited | AccessDenied):
         return replace(memory, creation=replace(creation, phase="begun"))
     return replace(memory, creation=replace(creation, phase="begun", backoff=backoff))
@@ -257,15 +269,13 @@ def _looked_for(creation: Creation, found: tuple[AddressRecord, ...], now: float
     since = creation.since or now
     if found:
         again = Backoff(1, now + 60.0 * jitter, "")
-        return replace(
-            creation, phase="found", since=since, found=tuple(record.address for record in found), backoff=again
-        )
+        addresses = tuple(record.address for record in found)
+        return replace(creation, phase="found", since=since, found=addresses, backoff=again, looked_at=now)
     if now - since >= SETTLE_SECONDS:
         return replace(creation, phase="begun", since=0.0, doubtful=False, backoff=None)
     attempts = (creation.backoff.attempts if creation.backoff else 0) + 1
-    wait = min(5.0, max(0.5, since + SETTLE_SECONDS - now))
-    text = "the answer to a creation was lost; looking for its address"
-    return replace(creation, phase="unknown", since=since, backoff=Backoff(attempts, now + wait, text))
+    wait = min(LOOK_SECONDS, max(0.5, since + SETTLE_SECONDS - now))
+    return replace(creation, phase="unknown", since=since, backoff=Backoff(attempts, now + wait, ""), looked_at=now)
 
 
 def _creation_backoff(memory: PoolMemory) -> Backoff | None:

@@ -16,12 +16,11 @@ from flipop_core.plan.actions import (
     Plan,
     RecordLedger,
     SetFinalizer,
-    UnassignAddress,
 )
 from flipop_core.plan.assess import AddressState, Assessment, assess
-from flipop_core.plan.creation import plan_creation
+from flipop_core.plan.creation import creation_unfinished, plan_creation
 from flipop_core.plan.draft import Draft
-from flipop_core.plan.observed import PoolObservation
+from flipop_core.plan.observed import NEVER, PoolObservation
 
 
 def plan_pool(observed: PoolObservation, now: float) -> Plan:
@@ -68,17 +67,13 @@ def _plan_assignments(draft: Draft) -> None:
 def _plan_assignment(draft: Draft, state: AddressState) -> None:
     observed, memory = draft.observed, draft.observed.memory
     gate, backoff = observed.gate, memory.addresses.get(state.address)
-    cool_off_ends = memory.last_assignment + observed.spec.assignment_cool_off_seconds
     if not draft.provider_allowed:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
         return
     if backoff is not None and backoff.not_before > draft.now:
         draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
         return
-    if state.provider_id is not None and not observed.capabilities.atomic_reassign:
-        if _choose_node(draft, state) is not None:
-            draft.act(UnassignAddress(state.address, state.provider_id, "it is needed on another node"))
-        return
+    cool_off_ends = _cool_off_ends(observed)
     if cool_off_ends > draft.now:
         draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
         return
@@ -86,35 +81,52 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
     if node is None:
         _make_room(draft, state)
         return
-    draft.act(AssignAddress(state.address, node.provider_id, node.name, state.provider_id))
+    if state.provider_id is not None and not observed.capabilities.atomic_reassign:
+        draft.unassign(state.address, state.provider_id, "it is needed on another node")
+    else:
+        draft.act(AssignAddress(state.address, node.provider_id, node.name, state.provider_id))
     if observed.spec.assignment_cool_off_seconds:
         draft.observed = replace(observed, memory=replace(memory, last_assignment=draft.now))
 
 
+def _cool_off_ends(observed: PoolObservation) -> float:
+    """When the next assignment may begin: one that is under way counts from when it began."""
+    begun = [
+        operation.since
+        for operation in observed.operations.values()
+        if operation.owner == observed.key and operation.verb == "assign"
+    ]
+    return max(observed.memory.last_assignment, *begun, NEVER) + observed.spec.assignment_cool_off_seconds
+
+
 def _choose_node(draft: Draft, state: AddressState) -> NodeView | None:
     """Take the first free node by name that has not just refused."""
-    memory = draft.observed.memory
     for node in draft.free:
-        refusals = (memory.nodes.get(node.provider_id), memory.pairs.get((state.address, node.provider_id)))
-        waiting = [refusal for refusal in refusals if refusal is not None and refusal.not_before > draft.now]
-        if not waiting:
+        refused_until = draft.refused_until(node.provider_id, state.address)
+        if refused_until is None:
             draft.free.remove(node)
             return node
-        for refusal in waiting:
-            draft.look_at(refusal.not_before)
+        draft.look_at(refused_until)
     return None
 
 
 def _make_room(draft: Draft, state: AddressState) -> None:
     """Free a fit node that holds nothing but a disabled address of this pool; else say that nodes are missing."""
-    candidates = {node.provider_id for node in draft.assessment.candidates}
+    memory, reserved = draft.observed.memory, draft.observed.reserved_nodes
+    candidates = {node.provider_id for node in draft.assessment.candidates} - reserved
     for other in draft.assessment.surplus:
-        evictable = other.known and other.state == "disabled" and other.address not in draft.evicted
-        if evictable and other.provider_id is not None and other.provider_id in candidates:
-            draft.evicted.add(other.address)
-            draft.act(UnassignAddress(other.address, other.provider_id, f"{state.address} needs the node"))
+        if other.provider_id is None or other.provider_id not in candidates or not _evictable(other):
+            continue
+        backoff = memory.addresses.get(other.address)
+        if backoff is not None and backoff.not_before > draft.now:
+            draft.look_at(backoff.not_before)
+        elif draft.unassign(other.address, other.provider_id, f"{state.address} needs the node"):
             return
     draft.hold("NoFreeNode", "no fit node is free for it", address=state.address)
+
+
+def _evictable(state: AddressState) -> bool:
+    return state.known and state.state == "disabled" and not state.error
 
 
 def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
@@ -124,13 +136,13 @@ def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
     for state in surplus:
         if state.address not in created or not state.known or state.state == "in-progress":
             continue
-        if draft.observed.claims.get(state.address, draft.observed.key) != draft.observed.key:
+        if not draft.owns(state.address):
             continue
         if state.missing:
             gone.append(state.address)
         else:
             _plan_release(draft, state)
-    if gone:
+    if gone and not draft.recording:
         ledger = draft.observed.ledger
         kept = tuple(address for address in ledger.created if address not in gone)
         draft.act(RecordLedger(replace(ledger, created=kept), f"that {', '.join(gone)} is deleted"))
@@ -138,12 +150,13 @@ def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
 
 def _plan_release(draft: Draft, state: AddressState) -> None:
     backoff = draft.observed.memory.addresses.get(state.address)
-    if not draft.provider_allowed or (backoff is not None and backoff.not_before > draft.now):
-        until = backoff.not_before if backoff else draft.observed.gate.not_before
-        message = backoff.error if backoff else draft.observed.gate.message
-        draft.hold("Retrying", message, address=state.address, until=until)
+    gate = draft.observed.gate
+    if not draft.provider_allowed:
+        draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
+    elif backoff is not None and backoff.not_before > draft.now:
+        draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
     elif state.provider_id is not None:
-        draft.act(UnassignAddress(state.address, state.provider_id, "it is to be deleted"))
+        draft.unassign(state.address, state.provider_id, "it is to be deleted")
     else:
         draft.act(DeleteAddress(state.address))
 
@@ -160,8 +173,9 @@ def _plan_deletion(draft: Draft) -> None:
         plan_creation(draft)
         _plan_surplus(draft, tuple(replace(state, enabled=False) for state in nothing_wanted.addresses))
         _plan_annotations(draft)
-        own = frozenset(observed.ledger.created) - frozenset(observed.spec.ips)
-        if observed.ledger.pending is not None or own:
+        given = frozenset(observed.spec.ips)
+        own = {address for address in observed.ledger.created if draft.owns(address) and address not in given}
+        if creation_unfinished(observed) or own:
             return
     draft.act(SetFinalizer(present=False))
 
@@ -172,11 +186,15 @@ def _plan_annotations(draft: Draft) -> None:
     wanted = _wanted_annotations(draft.assessment)
     undecided = {state.address for state in draft.assessment.addresses if not state.known}
     ours = {state.address for state in draft.assessment.addresses} | set(observed.status.ips)
-    ours = {address for address in ours if observed.claims.get(address, observed.key) == observed.key}
+    ours = {address for address in ours if draft.owns(address)}
     for name in sorted(observed.nodes):
         present = observed.nodes[name].reserved_ipv4
         address = wanted.get(name, "")
-        if address and address != present:
+        # A node that may hold several addresses may hold one of another pool, which shows it rightly.
+        theirs = not draft.owns(present) and present in draft.assessment.occupants.get(
+            observed.nodes[name].provider_id, ()
+        )
+        if address and address != present and not theirs:
             draft.act(AnnotateNode(name, address, present))
         elif not address and present in ours and present not in undecided and not _moving_to(draft, present, name):
             draft.act(AnnotateNode(name, "", present))

@@ -8,8 +8,12 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import closing
+from importlib.metadata import version
+from typing import Any
 
+import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
@@ -28,6 +32,7 @@ from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import PoolController
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.kube import HTTPKubeAPI, load_kube_configuration
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.recordsets import RecordSetController
@@ -195,15 +200,18 @@ class Manager:
 
     # -- plan --------------------------------------------------------------------------------------------------------
 
-    def plans(self, timeout_seconds: float = 30.0) -> list[tuple[PoolView, Plan | ConfigError]]:
-        """Return what `start` would do now for each pool, and do none of it. Use a manager that was not started.
+    def plans(
+        self, chosen: Callable[[PoolView], bool], timeout_seconds: float = 30.0
+    ) -> list[tuple[PoolView, Plan | ConfigError]]:
+        """Return what `start` would do now for each chosen pool, and do none of it. Use a manager that was not started.
 
         Raises ClusterUnavailable or ConfigError when cluster or provider cannot be read.
         """
         deadline = self._clocks.monotonic() + timeout_seconds
         self.pools.start()
         self._await(lambda: self.pools.store.synced, deadline, lambda: self.pools.problem or "listing pools")
-        return [(pool, self._plan(pool, deadline)) for pool in sorted(self.pools.store.values(), key=lambda p: p.key)]
+        pools = sorted(filter(chosen, self.pools.store.values()), key=lambda pool: pool.key)
+        return [(pool, self._plan(pool, deadline)) for pool in pools]
 
     def _plan(self, pool: PoolView, deadline: float) -> Plan | ConfigError:
         with self.lock:
@@ -317,6 +325,59 @@ class Manager:
         del key, seconds
         if event in ("add", "start"):
             self.metrics.queue_depth.set(self.queue.depth)
+
+
+def run_controller(settings: Settings, registry: ProviderRegistry, stop: threading.Event) -> int:
+    """Run a controller on the configured cluster until ``stop`` is set. Return the exit code, 0 after a clean end.
+
+    Raises ConfigError when there is no usable cluster configuration, or the metrics address cannot be bound.
+    """
+    with closing(_connect(settings)) as api:
+        manager = Manager(
+            api, registry, settings, namespace=settings.namespace or api.namespace, elect=settings.leader_election
+        )
+        manager.start()
+        _log.info("started", version=version("flipop-core"), metrics_port=manager.server_port)
+        stop.wait()
+        clean = manager.stop(settings.stop_timeout_seconds)
+    if not clean:
+        _log.warning("stopped before all calls had ended; the next process reads what became of them")
+    return 0
+
+
+def make_plans(
+    settings: Settings, registry: ProviderRegistry, namespace: str = "", names: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return what `run_controller` would do now, as JSON-able dicts, and do none of it.
+
+    Each has ``pool`` (``namespace/name``), ``actions``, ``holds`` and, if it could not be made, ``error``. An empty
+    ``namespace`` is all, no ``names`` are all. Raises ConfigError when cluster or provider cannot be read.
+    """
+    with closing(_connect(settings)) as api:
+        manager = Manager(api, registry, msgspec.structs.replace(settings, metrics_bind_addr=""), elect=False)
+        try:
+            made = manager.plans(
+                lambda pool: namespace in ("", pool.metadata.namespace) and (not names or pool.metadata.name in names)
+            )
+        finally:
+            manager.stop(settings.provider_timeout_seconds)
+    return [_plan_document(pool.key, plan) for pool, plan in made]
+
+
+def _connect(settings: Settings) -> HTTPKubeAPI:
+    return HTTPKubeAPI(lambda: load_kube_configuration(settings.kubeconfig or None, settings.context or None))
+
+
+def _plan_document(key: Key, plan: Plan | ConfigError) -> dict[str, Any]:
+    where = f"{key.namespace}/{key.name}"
+    if isinstance(plan, ConfigError):
+        return {"pool": where, "actions": [], "holds": [], "error": str(plan)}
+    actions = [{**msgspec.to_builtins(action), "summary": action.summary} for action in plan.actions]
+    holds = [
+        {"reason": hold.reason, "message": hold.message, **({"address": hold.address} if hold.address else {})}
+        for hold in plan.holds
+    ]
+    return {"pool": where, "actions": actions, "holds": holds}
 
 
 def _identity(metadata: Metadata) -> tuple[str, str, str]:

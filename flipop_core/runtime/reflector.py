@@ -218,8 +218,9 @@ class Reflector(Generic[T]):
         """Judge a watch that told nothing, not even a bookmark at its end."""
         if seconds < min(_BRIEF_WATCH_SECONDS, self._watch_seconds):
             raise ClusterUnavailable("the watch ended as soon as it had begun")
-        # To one that begins in the future the API server says nothing at all. That is so after a backup was restored.
-        page = self._api.list_page(self.query, limit=1)
+        # It may just be a quiet cluster. But to a watch that begins in the future, as after a backup was restored, the
+        # API server says nothing either, until the new history has caught up.
+        page = self._api.list_page(Query(self.query.resource, self.query.namespace), limit=1)
         self._contact()
         if _number(page.resource_version) < _number(self._resource_version):
             raise Expired(f"resourceVersion {self._resource_version} is ahead of {page.resource_version}")

@@ -111,7 +111,8 @@ class IPProviderHarness(Protocol):
 
         ``retry_after_seconds`` is what the answer ``rate_limited`` says.
         """
-        raise NotImplementedError(f"{type(self).__name__} declares {kind!r} in `faults`: fail_next({operation!r})")
+        del retry_after_seconds
+        raise AssertionError(f"{type(self).__name__} declares {kind!r} in `faults` and has no fail_next({operation!r})")
 
 
 def expect(condition: bool, rule: str) -> None:
@@ -136,6 +137,14 @@ def raises(expected: type[E], call: Callable[[], object], rule: str) -> E:
     raise AssertionError(f"{rule}: returned {answer!r} instead of raising {expected.__name__}")
 
 
+def succeeds(call: Callable[[], T], rule: str) -> T:
+    """Return what ``call`` returns; AssertionError, naming the rule, when it raises."""
+    try:
+        return call()
+    except Exception as error:
+        raise AssertionError(f"{rule}: raised {error!r}") from error
+
+
 def not_exercised(reason: str) -> NoReturn:
     """Skip the test: the harness cannot offer what the rule needs."""
     raise unittest.SkipTest(f"not exercised: {reason}")
@@ -152,11 +161,22 @@ def record_of(harness: IPProviderHarness, address: str) -> AddressRecord | None:
     return harness.provider.describe([address]).get(address)
 
 
-def eventually(harness: IPProviderHarness, read: Callable[[], T], accept: Callable[[T], bool], rule: str) -> T:
-    """Return the first acceptable reading; AssertionError with the last one after the harness's settle_seconds."""
+def eventually(
+    harness: IPProviderHarness,
+    read: Callable[[], T],
+    accept: Callable[[T], bool],
+    rule: str,
+    *,
+    limit_seconds: float | None = None,
+) -> T:
+    """Return the first acceptable reading; AssertionError with the last one after limit_seconds.
+
+    By default these are the harness's ``settle_seconds``.
+    """
+    limit_seconds = harness.settle_seconds if limit_seconds is None else limit_seconds
     waited_seconds = 0.0
     while not accept(reading := read()):
-        expect(waited_seconds < harness.settle_seconds, f"{rule}: still {reading!r} after {waited_seconds:g} s")
+        expect(waited_seconds < limit_seconds, f"{rule}: still {reading!r} after {waited_seconds:g} s")
         harness.wait(harness.poll_seconds)
         waited_seconds += harness.poll_seconds
     return reading
@@ -189,7 +209,7 @@ def request_for(harness: IPProviderHarness, provider_id: str | None = None) -> C
 
 def assign(harness: IPProviderHarness, address: str, provider_id: str) -> None:
     """Assign an address and wait until it is so."""
-    harness.provider.assign(address, provider_id)
+    succeeds(lambda: harness.provider.assign(address, provider_id), f"{address} can be assigned to {provider_id}")
     holds(harness, address, provider_id, "an assigned address is on its node")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flipop_core.errors import Busy, NodeInUse, NotFound, ProviderError, Rejected
-from flipop_core.model import Applied, InProgress
+from flipop_core.model import Applied, InProgress, MutationResult
 from flipop_core.testing.harness import (
     IPProviderHarness,
     assign,
@@ -16,7 +18,16 @@ from flipop_core.testing.harness import (
     not_exercised,
     raises,
     record_of,
+    succeeds,
 )
+
+
+STALE_SECONDS = 5.0
+"""How long a read may lag behind an accepted operation. The controller takes it for failed after that."""
+
+
+def _applied(call: Callable[[], MutationResult], rule: str) -> None:
+    expect_equal(succeeds(call, rule), Applied(), rule)
 
 
 class AssignmentRules:
@@ -33,7 +44,7 @@ class AssignmentRules:
         """Assigning what is already so is Applied and changes nothing."""
         address, (node,) = harness.make_address(), harness.node_ids(1)
         assign(harness, address, node)
-        expect_equal(harness.provider.assign(address, node), Applied(), "assigning what is already so is Applied")
+        _applied(lambda: harness.provider.assign(address, node), "assigning what is already so is Applied")
         holds(harness, address, node, "a repeated assign")
 
     def test_reassign_moves_the_address(self, harness: IPProviderHarness) -> None:
@@ -43,7 +54,7 @@ class AssignmentRules:
         if not harness.provider.capabilities.atomic_reassign:
             harness.provider.unassign(address)
             holds(harness, address, None, "unassign before assign")
-        harness.provider.assign(address, second)
+        succeeds(lambda: harness.provider.assign(address, second), "an address can be assigned to another node")
         holds(harness, address, second, "reassign")
 
     def test_unassign_takes_the_address_off(self, harness: IPProviderHarness) -> None:
@@ -56,7 +67,7 @@ class AssignmentRules:
     def test_unassign_of_unassigned_is_applied(self, harness: IPProviderHarness) -> None:
         """Unassigning what is unassigned is Applied."""
         address = harness.make_address()
-        expect_equal(harness.provider.unassign(address), Applied(), "unassigning what is unassigned is Applied")
+        _applied(lambda: harness.provider.unassign(address), "unassigning what is unassigned is Applied")
         holds(harness, address, None, "a needless unassign")
 
     def test_delete_removes_the_address(self, harness: IPProviderHarness) -> None:
@@ -66,7 +77,7 @@ class AssignmentRules:
         provider = harness.provider
         eventually(harness, lambda: record_of(harness, address), lambda record: record is None, "delete removes it")
         expect(address not in provider.list_addresses([address]), f"deleted {address} is absent from list_addresses")
-        expect_equal(provider.delete(address), Applied(), "deleting what is gone is Applied")
+        _applied(lambda: provider.delete(address), "deleting what is gone is Applied")
         expect(record_of(harness, other) is not None, f"deleting {address} leaves {other}")
 
     def test_unknown_address_is_absent(self, harness: IPProviderHarness) -> None:
@@ -84,7 +95,7 @@ class AssignmentRules:
         provider = harness.provider
         raises(NotFound, lambda: provider.assign(unknown, node), "assigning an unknown address is NotFound")
         raises(NotFound, lambda: provider.unassign(unknown), "unassigning an unknown address is NotFound")
-        expect_equal(provider.delete(unknown), Applied(), "deleting an unknown address is Applied")
+        _applied(lambda: provider.delete(unknown), "deleting an unknown address is Applied")
 
     def test_unknown_node_is_not_found(self, harness: IPProviderHarness) -> None:
         """Assigning to a node that does not exist raises NotFound."""
@@ -146,8 +157,13 @@ class AssignmentRules:
         """An accepted operation shows as in_progress until its effect shows; meanwhile another one is Busy."""
         address, (first, second) = harness.make_address(), harness.node_ids(2)
         result = harness.provider.assign(address, first)
-        record = record_of(harness, address)
-        expect(record is not None, f"{address} is described while it is assigned")
+        record = eventually(
+            harness,
+            lambda: record_of(harness, address),
+            lambda record: record is not None and (record.in_progress or record.provider_id == first),
+            "an accepted operation shows as in_progress or has had its effect",
+            limit_seconds=STALE_SECONDS,
+        )
         if isinstance(result, InProgress):
             expect(result.poll_after_seconds > 0, "poll_after_seconds is positive")
             expect(result.token != "", "an operation in progress has a token")
@@ -160,7 +176,6 @@ class AssignmentRules:
             expect(allowed, f"a second operation on {address} is Busy, not {answer!r}")
             target = first if isinstance(answer, ProviderError) else second
         else:
-            expect(record is not None and record.provider_id == first, "what is not in progress has had its effect")
             target = first
         holds(harness, address, target, "an operation in progress settles")
         settled = record_of(harness, address)

@@ -24,7 +24,7 @@ READS = frozenset({"list_addresses", "describe", "find_created"})
 
 CAPABILITIES = ProviderCapabilities(create_on_node=True)
 DEFAULT = CloudConfig(regions=("sim1", "sim2"), token=TOKEN, capabilities=CAPABILITIES)
-ASYNCHRONOUS = replace(DEFAULT, action_seconds=5.0)
+ASYNCHRONOUS = replace(DEFAULT, action_seconds=20.0)
 UNTAGGED = replace(DEFAULT, tags=False)
 
 

@@ -102,7 +102,7 @@ class Promising(BareHarness):
 
 
 def test_a_declared_fault_must_be_made() -> None:
-    with pytest.raises(NotImplementedError, match="Promising declares 'hang'"):
+    with pytest.raises(AssertionError, match="Promising declares 'hang'"):
         run_rule("test_hang_ends_within_the_timeout", Promising())
 
 
@@ -248,7 +248,7 @@ def test_a_false_claim_to_reassign_is_found_out() -> None:
             return replace(self._capabilities, atomic_reassign=True)
 
     harness = MemoryHarness(replace(DEFAULT, capabilities=UNASSIGN_FIRST), Claims)
-    with pytest.raises(Exception, match="unassign it first"):
+    with pytest.raises(AssertionError, match="unassign it first"):
         run_rule("test_reassign_moves_the_address", harness)
 
 

@@ -45,7 +45,7 @@ class AssignDoesNothing(InMemoryIPProvider):
 class AssignReturnsNone(InMemoryIPProvider):
     def assign(self, address: str, provider_id: str) -> MutationResult:
         super().assign(address, provider_id)
-        return None  # type: ignore[return-value]
+        return None  # type: ignore[return-value]  # wrong on purpose
 
 
 class ListHidesHolders(InMemoryIPProvider):

@@ -27,7 +27,7 @@ class Attempt:
     """The request that this thread makes inside the ``with`` block.
 
     ``sent`` tells whether any of it may have left the process. After ``timeout_seconds`` the socket is cut, and nothing
-    is sent any more. ``answer`` is whatever `flipop_do.client` takes from the wire.
+    is sent any more.
     """
 
     def __init__(self, timeout_seconds: float) -> None:

@@ -156,9 +156,9 @@ class TestEveryOperation:
                 errors.append(error)
             server.faults.clear()
         assert len(errors) >= len(KINDS) - 2  # a deletion has no body that could be spoilt
-        for error in errors:
-            assert TOKEN not in "".join(traceback.format_exception(error)) + repr(error) + str(vars(error))
-            assert len(str(error)) < 400
+        for caught in errors:
+            assert TOKEN not in "".join(traceback.format_exception(caught)) + repr(caught) + str(vars(caught))
+            assert len(str(caught)) < 400
         assert TOKEN not in caplog.text
         assert TOKEN not in repr(provider) + str(vars(provider))
 
