@@ -5,22 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from flipop_core.config import Secrets, Settings, redact
-from flipop_core.errors import ConfigError, FlipopError
-
-if TYPE_CHECKING:
-    from flipop_core.registry import ProviderRegistry
-
-_DEBUG = "flipop.debug"
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+from flipop_core.cli.frame import Group, debugging, load_registry, load_usable_registry, note_debug, section
+from flipop_core.config import Settings
+from flipop_core.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,87 +23,8 @@ def main() -> None:
     cli(prog_name="flipop")
 
 
-# -- how all commands behave -----------------------------------------------------------------------------------------
-
-
-class _Command(click.Command):
-    """A command whose flags also take a value, as Go's do: ``--debug=true``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, list(_without_flag_values(self.params, args)))
-
-
-class _Group(click.Group):
-    """The root: wrong usage exits with 1, since 2 is an answer of `flipop plan`; errors are one line each."""
-
-    command_class = _Command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, list(_without_flag_values(self.params, args)))
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        with _usage_errors_exit_with_1():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            with _usage_errors_exit_with_1():
-                return super().invoke(ctx)
-        except FlipopError as error:
-            if ctx.meta.get(_DEBUG):
-                _log_defect("the command failed")
-            secrets = Secrets.of_environment(os.environ, ctx.meta.get("flipop.factories", ()))
-            click.echo(f"flipop: {redact(str(error), secrets)}", err=True)
-            ctx.exit(1)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise
-        except Exception:
-            _log_defect("flipop has a defect and ends")
-            ctx.exit(1)
-
-
-@contextmanager
-def _usage_errors_exit_with_1() -> Iterator[None]:
-    try:
-        yield
-    except click.UsageError as error:
-        error.exit_code = 1
-        raise
-
-
-def _without_flag_values(params: Iterable[click.Parameter], args: Sequence[str]) -> Iterator[str]:
-    flags = {name for param in params if isinstance(param, click.Option) and param.is_flag for name in param.opts}
-    for index, argument in enumerate(args):
-        if argument == "--":
-            yield from args[index:]
-            return
-        name, equals, value = argument.partition("=")
-        if not equals or name not in flags or value not in _TRUE | _FALSE:
-            yield argument
-        elif value in _TRUE:
-            yield name
-
-
-def _log_defect(message: str) -> None:
-    """Log the exception at hand with its traceback, through the redaction of all logs."""
-    import structlog
-
-    if not structlog.is_configured():
-        from flipop_core.cli.logs import configure_logging
-
-        configure_logging()
-    structlog.get_logger(__name__).critical(message, exc_info=True)
-
-
-def _note_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
-    ctx.meta[_DEBUG] = value or ctx.meta.get(_DEBUG, False)
-    return bool(ctx.meta[_DEBUG])
-
-
 _debug = click.option(
-    "--debug", is_flag=True, callback=_note_debug, help="Log more, and show the traceback of an error."
+    "--debug", is_flag=True, callback=note_debug, help="Log more, and show the traceback of an error."
 )
 _kubeconfig = click.option(
     "--kubeconfig",
@@ -146,58 +60,28 @@ def _controller_options(command: F) -> F:
     return command
 
 
-def _registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> ProviderRegistry:
-    """Set up logging and load the plugins; whatever they call a credential is kept out of the logs."""
-    from flipop_core.cli.logs import configure_logging, log_what_nobody_catches
-    from flipop_core.registry import ProviderRegistry
-
-    configure_logging(debug=settings.debug, quiet=quiet)
-    log_what_nobody_catches()
-    registry = ProviderRegistry(timeout_seconds=settings.provider_timeout_seconds)
-    registry.discover()
-    factories = [factory for plugin in registry.plugins for factory in plugin.factories]
-    ctx.meta["flipop.factories"] = factories
-    configure_logging(debug=settings.debug, quiet=quiet, secrets=Secrets.of_environment(os.environ, factories))
-    return registry
-
-
-def _usable_registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> ProviderRegistry:
-    """Load the plugins and log which of them failed. Raises ConfigError when none provides anything."""
-    import structlog
-
-    registry = _registry(ctx, settings, quiet=quiet)
-    for plugin in registry.plugins:
-        if plugin.error is not None:
-            structlog.get_logger(__name__).error("plugin failed", plugin=plugin.name, error=str(plugin.error))
-    if not any(plugin.factories for plugin in registry.plugins):
-        raise ConfigError(
-            "no provider is installed: pip install 'flipop-core[digitalocean]', and see `flipop providers`"
-        )
-    return registry
-
-
 # -- commands --------------------------------------------------------------------------------------------------------
 
 
 @click.group(
-    cls=_Group,
+    cls=Group,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=section(
+        "Examples",
+        "flipop demo                      watch it work; nothing is called, nothing is charged",
+        "flipop providers                 what is installed, and which credentials are set",
+        "flipop crds | kubectl apply -f -",
+        "flipop plan                      what `run` would do now",
+        "flipop run                       do it, and keep at it",
+    ),
 )
 @_controller_options
 @click.pass_context
-def cli(ctx: click.Context, **options: Any) -> None:
+def cli(ctx: click.Context, /, **options: Any) -> None:
     """Keep floating IPs on healthy Kubernetes nodes.
 
-    Without a command, flipop runs the controller: `flipop --kubeconfig PATH` is `flipop run --kubeconfig PATH`.
-
-    \b
-    Examples:
-      flipop demo                     watch it work; nothing is called, nothing is charged
-      flipop providers                what is installed, and which credentials are set
-      flipop crds | kubectl apply -f -
-      flipop plan                     what `run` would do now
-      flipop run                      do it, and keep at it
+    Without a command, flipop runs the controller: `flipop --debug` is `flipop run --debug`.
     """
     if ctx.invoked_subcommand is None:
         ctx.exit(_run(ctx, options))
@@ -206,7 +90,14 @@ def cli(ctx: click.Context, **options: Any) -> None:
     ctx.default_map = dict.fromkeys(cli.commands, given)
 
 
-@cli.command()
+@cli.command(
+    epilog=section(
+        "Examples",
+        "flipop run                                      in a pod, or with ~/.kube/config",
+        "flipop run --kubeconfig ./kubeconfig --debug",
+        "flipop run --metrics-bind-addr 127.0.0.1:9090",
+    )
+)
 @_controller_options
 @_context
 @click.option(
@@ -236,17 +127,11 @@ def cli(ctx: click.Context, **options: Any) -> None:
     help="Act without a lease. Two such processes would fight over the addresses: for development only.",
 )
 @click.pass_context
-def run(ctx: click.Context, **options: Any) -> None:
+def run(ctx: click.Context, /, **options: Any) -> None:
     """Run the controller until SIGTERM or Ctrl-C.
 
     Several may run: one leads, and another takes over when it ends. The first signal lets what is in flight finish
     and gives the lease away, the second exits at once.
-
-    \b
-    Examples:
-      flipop run                                    in a pod, or with ~/.kube/config
-      flipop run --kubeconfig ./kubeconfig --debug
-      flipop run --metrics-bind-addr 127.0.0.1:9090
     """
     ctx.exit(_run(ctx, options))
 
@@ -258,13 +143,25 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
 
     stop = threading.Event()
     with stop_on_signals(stop):
-        registry = _usable_registry(ctx, settings, quiet=False)
+        registry = load_usable_registry(ctx, settings, quiet=False)
         from flipop_core.runtime.manager import run_controller
 
         return run_controller(settings, registry, stop)
 
 
-@cli.command()
+@cli.command(
+    epilog=section(
+        "Exit code",
+        "0  there is nothing to do",
+        "1  it could not be found out",
+        "2  there is something to do",
+    )
+    + section(
+        "Examples",
+        "flipop plan",
+        "flipop plan -n ingress ingress-pool -o json",
+    )
+)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("-n", "--namespace", metavar="NAME", default="", help="Pools of this namespace only. Default: all.")
 @_output
@@ -284,43 +181,37 @@ def plan(
     """Print what `run` would do now, and do none of it.
 
     Reads the cluster and the providers. Give names to see only these pools.
-
-    \b
-    Exit code:
-      0  there is nothing to do
-      1  it could not be found out
-      2  there is something to do
-
-    \b
-    Examples:
-      flipop plan
-      flipop plan -n ingress ingress-pool -o json
     """
     settings = Settings(kubeconfig=kubeconfig, context=context, debug=debug, metrics_bind_addr="")
-    registry = _usable_registry(ctx, settings, quiet=True)
+    registry = load_usable_registry(ctx, settings, quiet=True)
     from flipop_core.cli.output import plan_exit_code, plans_as_json, plans_as_text
     from flipop_core.runtime.manager import make_plans
 
     plans = make_plans(settings, registry, namespace, names)
+    unknown = sorted(set(names) - {made["pool"].rpartition("/")[2] for made in plans})
+    if unknown:
+        where = f"namespace {namespace}" if namespace else "any namespace"
+        raise ConfigError(f"there is no pool {', '.join(unknown)} in {where}")
     click.echo(plans_as_json(plans) if output == "json" else plans_as_text(plans))
     ctx.exit(plan_exit_code(plans))
 
 
-@cli.command()
+@cli.command(
+    epilog=section(
+        "Examples",
+        "flipop providers",
+        "flipop providers -o json | jq '.providers[].name'",
+    )
+)
 @_output
 @_debug
 @click.pass_context
 def providers(ctx: click.Context, output: str, debug: bool) -> None:
-    """List the installed providers, and which of their credentials are set.
+    """List providers and whether credentials are set.
 
     A plugin that failed to load is listed with its error.
-
-    \b
-    Examples:
-      flipop providers
-      flipop providers -o json | jq '.providers[].name'
     """
-    registry = _registry(ctx, Settings(debug=debug), quiet=True)
+    registry = load_registry(ctx, Settings(debug=debug), quiet=True)
     from flipop_core.cli.output import as_json, describe_providers, print_providers
 
     described = describe_providers(registry, os.environ)
@@ -330,7 +221,13 @@ def providers(ctx: click.Context, output: str, debug: bool) -> None:
         print_providers(described)
 
 
-@cli.command()
+@cli.command(
+    epilog=section(
+        "Examples",
+        "flipop crds | kubectl apply -f -",
+        "flipop crds --output-dir deploy/crds",
+    )
+)
 @click.option(
     "--output-dir",
     metavar="DIR",
@@ -338,13 +235,7 @@ def providers(ctx: click.Context, output: str, debug: bool) -> None:
     help="Write one file for each into DIR instead of printing them.",
 )
 def crds(output_dir: Path | None) -> None:
-    """Print the CustomResourceDefinitions as YAML.
-
-    \b
-    Examples:
-      flipop crds | kubectl apply -f -
-      flipop crds --output-dir deploy/crds
-    """
+    """Print the CustomResourceDefinitions as YAML."""
     from flipop_core.resources.schema import custom_resource_definitions, to_yaml
 
     definitions = custom_resource_definitions()
@@ -363,7 +254,13 @@ def crds(output_dir: Path | None) -> None:
         ) from error
 
 
-@cli.command()
+@cli.command(
+    epilog=section(
+        "Examples",
+        "flipop demo",
+        "flipop demo --once | less",
+    )
+)
 @click.option("--once", is_flag=True, help="Print a plain transcript of one round and end, for a pipe.")
 @click.option(
     "--speed",
@@ -374,20 +271,15 @@ def crds(output_dir: Path | None) -> None:
 )
 @click.pass_context
 def demo(ctx: click.Context, once: bool, speed: float) -> None:
-    """Watch floating IPs follow healthy nodes, in a simulated cluster with a simulated provider.
+    """Watch it work in a simulated cluster with a simulated provider.
 
     The controller is the real one; the API server and the provider live in this process. Nothing is called and
     nothing is charged. Ctrl-C ends it.
-
-    \b
-    Examples:
-      flipop demo
-      flipop demo --once | less
     """
     from flipop_core.cli.logs import configure_logging
     from flipop_core.demo import run_demo
 
-    configure_logging(debug=bool(ctx.meta.get(_DEBUG)), quiet=True)
+    configure_logging(debug=debugging(ctx), quiet=True)
     ctx.exit(run_demo(once=once, speed=speed))
 
 

@@ -1,8 +1,8 @@
 """Logging of the process: structured, on standard error, without secrets.
 
 The rest of the project calls ``structlog.get_logger`` only. A line of JSON has the shape of the original's logrus:
-``time`` (RFC 3339), ``level``, ``msg``, then the fields of the event. What libraries log through `logging`, warnings and
-exceptions that end a thread come out in the same way.
+``time`` (RFC 3339), ``level``, ``msg``, then the fields of the event. What libraries log through `logging`, warnings,
+and exceptions that end a thread come out in the same way.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def configure_logging(
 
 def log_what_nobody_catches() -> None:
     """Send warnings, and exceptions that end a thread, to the log for the rest of the process."""
-    logging.captureWarnings(True)
+    logging.captureWarnings(capture=True)
     threading.excepthook = _thread_ended
 
 

@@ -125,7 +125,10 @@ class InMemoryCloud:
         return node.provider_id
 
     def remove_node(self, provider_id: str) -> None:
-        """Destroy a machine: its addresses become unassigned, and operations on it end without effect."""
+        """Destroy a machine: its addresses become unassigned, and operations on it end without effect.
+
+        Raises KeyError when it does not exist.
+        """
         with self._settled():
             del self._nodes[provider_id]
             for address, record in self._addresses.items():
@@ -137,7 +140,7 @@ class InMemoryCloud:
     def add_address(self, address: str = "", *, region: str = "", provider_id: str | None = None) -> str:
         """Add an address by hand, on a node if given, and return it. By default it is the next documentation address.
 
-        Raises ValueError when it exists or is no IP address.
+        Raises ValueError when it exists or is no IP address, KeyError when the node does not exist.
         """
         if provider_id is not None and not region:
             region = self.nodes()[provider_id].region

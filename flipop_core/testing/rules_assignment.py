@@ -21,7 +21,6 @@ from flipop_core.testing.harness import (
     succeeds,
 )
 
-
 STALE_SECONDS = 5.0
 """How long a read may lag behind an accepted operation. The controller takes it for failed after that."""
 
