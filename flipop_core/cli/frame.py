@@ -131,7 +131,7 @@ def load_registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> Pro
 
 
 def load_usable_registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> ProviderRegistry:
-    """Load the plugins, log which of them failed and if none has its credentials. Raises ConfigError if there is none."""
+    """Load the plugins; log which failed, and if none has its credentials. Raises ConfigError when there is none."""
     import structlog
 
     log = structlog.get_logger(__name__)

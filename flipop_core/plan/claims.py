@@ -28,8 +28,8 @@ class Claims(msgspec.Struct, frozen=True):
         return frozenset(node for node, owner in first.items() if owner != key)
 
     def doubtful_creations(self, key: Key) -> int:
-        """How many creations of other pools than ``key`` are begun without a node."""
-        return sum(1 for owner, node in self.begun if node is None and owner != key)
+        """How many creations of other pools than ``key`` are begun: what is found may be theirs."""
+        return sum(1 for owner, _ in self.begun if owner != key)
 
 
 def claims_of(pools: Iterable[PoolView], writing: Mapping[Key, AddressLedger] | None = None) -> Claims:

@@ -99,7 +99,7 @@ def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> N
     elif _others_create(draft.observed):
         # What was found may be theirs: their answer will tell.
         draft.hold("Creating", "another pool's creation is under way", until=draft.now + 1.0)
-    elif pending.provider_id is not None or len(unclaimed) <= 1 + draft.observed.doubtful_creations:
+    elif len(unclaimed) <= 1 + draft.observed.doubtful_creations:
         _record(draft, unclaimed[0])
     else:
         draft.hold(

@@ -81,7 +81,7 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``nodes`` are the nodes that its nodeLabel selects, by name; ``candidates`` the fit ones, sorted by name;
     ``candidates_change_at`` when that may change by time alone. ``claims`` maps each address that any resource uses to
     its first claimant. ``reserved_nodes`` are nodes that other creations have been begun on, ``doubtful_creations``
-    how many others are begun without one. ``gate`` closes the provider to every call, ``read_gate`` to account reads.
+    how many others are begun. ``gate`` closes the provider to every call, ``read_gate`` to account reads.
     ``new_claim`` names a creation, should one be begun.
     """
 

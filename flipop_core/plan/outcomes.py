@@ -35,6 +35,9 @@ from flipop_core.plan.observed import Creation, Inventory, Operation, PoolMemory
 REFUSALS_BEFORE_SLOW = 3
 """After how many refusals in a row, each by another node, an address waits before the next one is tried."""
 
+FORGET_SECONDS = 600.0
+"""How long after its end the refusal of a node is remembered, and with it how often it has refused."""
+
 EFFECTLESS_SECONDS = 5.0
 """How long an accepted operation may look finished without its effect, as a stale read shows it, before it failed."""
 
@@ -95,6 +98,19 @@ def remember_annotated(memory: PoolMemory, action: AnnotateNode) -> PoolMemory:
 def forget_confirmed(memory: PoolMemory, address: str) -> PoolMemory:
     """Return the memory once a read has confirmed an operation on the address."""
     return replace(memory, addresses=without_entry(memory.addresses, address))
+
+
+def prune(memory: PoolMemory, now: float) -> PoolMemory:
+    """Return the memory without refusals of nodes that are long past; the node may be gone, or free by now."""
+
+    def recent(backoff: Backoff) -> bool:
+        return backoff.not_before + FORGET_SECONDS > now
+
+    nodes = {node: backoff for node, backoff in memory.nodes.items() if recent(backoff)}
+    pairs = {pair: backoff for pair, backoff in memory.pairs.items() if recent(backoff)}
+    if len(nodes) == len(memory.nodes) and len(pairs) == len(memory.pairs):
+        return memory
+    return replace(memory, nodes=nodes, pairs=pairs)
 
 
 def inventory_after(inventory: Inventory, action: ProviderAction, outcome: Outcome) -> Inventory:
@@ -228,12 +244,15 @@ def _remember_creation(
     if creation is None or creation.claim != action.request.claim:
         # Begun by another process: whether it sent anything is not known.
         creation = Creation(action.request.claim, "unknown", since=now, doubtful=True)
+    if isinstance(action, FindCreated) and creation.phase == "begun":
+        return memory  # looked for before it was known that this process begins it: nothing was sent
     if isinstance(outcome, FlipopError):
         return _remember_creation_failure(memory, creation, action, outcome, now, jitter)
     if isinstance(outcome, Created):
         creation = replace(creation, phase="created", address=outcome.address, backoff=None)
     elif isinstance(action, FindCreated) and isinstance(outcome, tuple):
-        creation = _looked_for(creation, outcome, now, jitter)
+        held = tuple(record for record in outcome if record.provider_id == action.request.provider_id is not None)
+        creation = _looked_for(creation, held or outcome, now, jitter)
     return replace(memory, creation=creation)
 
 

@@ -285,8 +285,8 @@ class Account:
 
     # -- time --------------------------------------------------------------------------------------------------------
 
-    def tick(self, key: Key, now: float, recheck_seconds: float) -> float | None:
-        """Do what is due: poll accepted operations, read the account again. Return when to call next, None for never.
+    def tick(self, key: Key, now: float, recheck_seconds: float) -> float:
+        """Do what is due: poll accepted operations, read the account again. Return when to call next.
 
         The lock must be held.
         """
@@ -302,12 +302,12 @@ class Account:
                 self.operations[operation.address] = next_poll(operation, now)
             self._submit(lambda: self._poll(key, frozenset(operation.address for operation in due)))
         recheck_at = max(self.inventory.read_at + recheck_seconds, self.read_gate.not_before)
-        if recheck_at <= now and self._wanted() and not self._reading_all:
-            self.read_all(key)
+        if recheck_at <= now:
             recheck_at = now + recheck_seconds
+            if self._wanted():
+                self.read_all(key)
         polls = [operation.next_poll for operation in self.operations.values() if operation.next_poll is not None]
-        moments = [moment for moment in (*polls, recheck_at) if moment > now]
-        return min(moments) if moments else None
+        return min((moment for moment in (*polls, recheck_at) if moment > now), default=recheck_at)
 
     def _poll(self, key: Key, addresses: frozenset[str]) -> None:
         answer = self._timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)

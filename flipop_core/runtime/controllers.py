@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI
 from flipop_core.config import Settings
-from flipop_core.errors import ClusterError, ConfigError, Conflict, FlipopError, ObjectNotFound
+from flipop_core.errors import ClusterError, ConfigError, Conflict, FlipopError, ObjectNotFound, ResourceInvalid
 from flipop_core.model import Applied, Created, Key
 from flipop_core.plan.actions import (
     AnnotateNode,
@@ -35,6 +35,7 @@ from flipop_core.plan.observed import Operation, PoolMemory, PoolObservation
 from flipop_core.plan.outcomes import (
     Outcome,
     forget_confirmed,
+    prune,
     remember,
     remember_annotated,
     remember_effectless,
@@ -109,6 +110,9 @@ class PoolController:
         if pool.spec is None or isinstance(problem, ConfigError):
             if problem is not None:
                 self._refuse(pool, problem)
+                if not isinstance(problem, ResourceInvalid):
+                    # Not the spec: a plugin or a credential, which may be there the next time.
+                    self._queue.add_after(key, self._settings.recheck_seconds)
             return
         observed = self.observe(pool)
         if observed is None:
@@ -154,7 +158,7 @@ class PoolController:
             doubtful_creations=claims.doubtful_creations(pool.key),
             gate=account.gate,
             read_gate=account.read_gate,
-            memory=self._memories.get(pool.key, PoolMemory()),
+            memory=prune(self._memories.get(pool.key, PoolMemory()), self._clocks.monotonic()),
             new_claim=str(uuid.uuid4()),
             cluster=self._settings.cluster_name,
         )
@@ -316,6 +320,8 @@ class PoolController:
         pool = self._pools.get(owner.namespace, owner.name)
         if pool is not None:
             self._tell(pool, action, outcome)
+        elif isinstance(outcome, Created):
+            _log.error("an address was created for a pool that is gone: it is nobody's now", address=outcome.address)
         self._queue.add(owner, urgent=True)
         self._wake_waiting()
 

@@ -13,7 +13,7 @@ from flipop_core.cluster import ResourceType
 from flipop_core.errors import ClusterUnavailable
 from flipop_core.runtime.apierrors import error_of_answer
 from flipop_core.runtime.kubesessions import Session
-from flipop_core.runtime.kubewatch import socket_of
+from flipop_core.runtime.kubewatch import read_some, socket_of
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -97,8 +97,7 @@ def _read_some(response: urllib3.BaseHTTPResponse, action: str, deadline: float)
         raise ClusterUnavailable(f"{action}: the answer takes too long")
     if (connection := socket_of(response)) is not None:
         connection.settimeout(remaining)
-    chunk: bytes = response.read1()
-    return chunk
+    return read_some(response)
 
 
 def target_of(

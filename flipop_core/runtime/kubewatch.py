@@ -13,6 +13,7 @@ import urllib3
 from flipop_core.cluster import WatchEvent
 from flipop_core.errors import ClusterUnavailable
 
+_CHUNK_BYTES = 1 << 20
 _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
@@ -95,12 +96,18 @@ class HTTPWatch:
 
     def _read(self) -> bytes:
         try:
-            chunk: bytes = self._response.read1()
+            chunk = read_some(self._response)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             if self._closed:  # the socket was shut down under the reader
                 return b""
             raise ClusterUnavailable(f"{self._action}: the watch broke: {error}") from error
         return b"" if self._closed else chunk
+
+
+def read_some(response: urllib3.BaseHTTPResponse) -> bytes:
+    """Return what has come of the body, waiting if there is nothing yet; nothing means the end."""
+    # Without an amount, an answer shorter than its Content-Length would pass for a whole one.
+    return response.read1(_CHUNK_BYTES, decode_content=False)
 
 
 def socket_of(response: urllib3.BaseHTTPResponse) -> socket.socket | None:

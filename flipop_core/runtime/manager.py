@@ -272,8 +272,7 @@ class Manager:
             return
         now = self._clocks.monotonic()
         moment = account.tick(key, now, self._settings.recheck_seconds * self._clocks.recheck_jitter())
-        if moment is not None:
-            self.queue.add_after(key, max(0.0, moment - now))
+        self.queue.add_after(key, max(0.0, moment - now))
 
     def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
         pool = new if new is not None else old

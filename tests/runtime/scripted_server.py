@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
@@ -11,12 +12,22 @@ from typing import Self
 Answer = Callable[["Request"], None]
 
 
+@dataclass(frozen=True)
+class Received:
+    """A request as it came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    client: tuple[str, int]
+
+
 class Request(BaseHTTPRequestHandler):
-    """One request as it came, and the means to answer it."""
+    """A request to be answered."""
 
     protocol_version = "HTTP/1.1"
     server: _Server
-    body: bytes = b""
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         """Send a whole answer; underscores in header names stand for hyphens."""
@@ -41,8 +52,10 @@ class Request(BaseHTTPRequestHandler):
 
     def handle_request(self) -> None:
         """Keep the request and have it answered."""
-        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.requests.append(self)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        # This object serves all requests of a connection.
+        received = Received(self.command, self.path, dict(self.headers), body, self.client_address)
+        self.server.requests.append(received)
         answers = self.server.answers
         try:
             (answers.pop(0) if len(answers) > 1 else answers[0])(self)
@@ -61,7 +74,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Request)
-        self.requests: list[Request] = []
+        self.requests: list[Received] = []
         self.answers: list[Answer] = []
 
 
@@ -79,7 +92,7 @@ class ScriptedServer:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[Received]:
         """The requests so far."""
         return self._server.requests
 

@@ -336,6 +336,22 @@ def test_a_deleted_lease_of_a_dead_holder_is_taken_when_its_time_is_over(
     assert b.leads
 
 
+def test_finding_ourselves_the_holder_does_not_end_anothers_right(
+    api: InMemoryKubeAPI, clock: FakeClock, candidate: NewCandidate
+) -> None:
+    put_lease(api, holderIdentity="x", leaseDurationSeconds=15, leaseTransitions=5)
+    a = candidate("a")
+    a.step()
+    put_lease(api, holderIdentity="a")
+    clock.advance(14)
+    a.step()
+    assert not a.leads
+    clock.advance(1)
+    a.step()
+    assert a.leads
+    assert spec_of(api)["leaseTransitions"] == 5
+
+
 @pytest.mark.parametrize("released", [False, True])
 def test_storage_that_was_set_back_gives_nobody_the_right(
     api: InMemoryKubeAPI, clock: FakeClock, candidate: NewCandidate, released: bool

@@ -17,7 +17,8 @@ from flipop_core.testing.kubeapi import InMemoryKubeAPI
 
 from .candidates import NAME, Candidate, Link
 
-SECONDS = st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(0.5, 20))
+#: Around what matters: the retry period, the calls' timeout, the renew deadline and the lease duration.
+SECONDS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 2.0, 3.0, 6.0, 9.9, 10.1, 14.0, 17.0])
 #: What may befall a call: ``lost`` never arrives, ``late`` arrives when nobody waits for it any more.
 FATES = st.sampled_from(["answered"] * 4 + ["lost", "late", "unanswered"])
 
@@ -91,9 +92,14 @@ class Histories(RuleBasedStateMachine):
     def step(self, slot: int, data: st.DataObject) -> None:
         self.run(slot, data, lambda replica: replica.step())
 
-    @rule(slot=st.integers(0, 1))
-    def step_in_peace(self, slot: int) -> None:
-        self.replicas[slot].step()
+    @rule(slot=st.integers(0, 1), seconds=st.integers(0, 18))
+    def poll(self, slot: int, seconds: int) -> None:
+        """One replica runs undisturbed, and the other not at all."""
+        for _ in range(seconds + 1):
+            self.replicas[slot].step()
+            self.never_two()
+            self.now += 1
+            self.never_two()
 
     @rule(slot=st.integers(0, 1), data=st.data())
     def release(self, slot: int, data: st.DataObject) -> None:
@@ -166,5 +172,5 @@ class Histories(RuleBasedStateMachine):
         assert self.api.read(LEASES, NAME, "default")["spec"]["holderIdentity"] == leader.elector.holder
 
 
-Histories.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Histories.TestCase.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
 TestHistories = Histories.TestCase
