@@ -94,7 +94,8 @@ class CreateRequest(msgspec.Struct, frozen=True, gc=False):
     ``claim`` names this one creation and never another: providers with tags put it into one, and `find_created` looks
     for it. ``owner`` is the resource that wants it (``namespace/name``), ``cluster`` the cluster's own name (may be
     empty). ``provider_id``, when set, is the node to create it on. ``known_addresses`` are all addresses that existed
-    in the account when the intent was recorded, for providers that offer nothing better than a comparison.
+    in the account when the intent was recorded, for providers that offer nothing better than a comparison. ``family``
+    is ``IPv4`` or ``IPv6``.
     """
 
     claim: str
@@ -103,6 +104,7 @@ class CreateRequest(msgspec.Struct, frozen=True, gc=False):
     cluster: str = ""
     provider_id: str | None = None
     known_addresses: tuple[str, ...] = ()
+    family: str = "IPv4"
 
 
 class Applied(msgspec.Struct, frozen=True, gc=False):

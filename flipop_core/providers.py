@@ -27,6 +27,7 @@ class ProviderCapabilities(msgspec.Struct, frozen=True, gc=False):
     ``atomic_reassign``: `assign` moves an address that another node holds; otherwise the core unassigns first.
     ``max_ips_per_node``: how many addresses a node can hold. ``min_ttl_seconds``: the least TTL of a DNS record.
     ``address_families``: of ``IPv4``, ``IPv6``. ``record_types``: of ``A``, ``AAAA``, ``TXT``.
+    ``record_comments``: each DNS record carries a comment of up to 100 characters, so that ownership needs no TXT.
     ``max_concurrency``: how many calls may run side by side.
     ``create_on_node``: `create` can put the new address straight on a node.
     """
@@ -36,6 +37,7 @@ class ProviderCapabilities(msgspec.Struct, frozen=True, gc=False):
     min_ttl_seconds: int = 1
     address_families: tuple[str, ...] = ("IPv4",)
     record_types: tuple[str, ...] = ()
+    record_comments: bool = False
     max_concurrency: int = 8
     create_on_node: bool = False
 
@@ -137,12 +139,19 @@ class IPProvider(Protocol):
 
 
 class RecordSet(msgspec.Struct, frozen=True, gc=False):
-    """All records of one name and type. ``name`` is an FQDN without the trailing dot; ``values`` are sorted."""
+    """All records of one name and type.
+
+    ``name`` is an FQDN in lower case without the trailing dot, IDN in its ASCII form; ``values`` are sorted, addresses
+    in canonical form, TXT without quotes. ``comments`` are parallel to ``values`` where the provider has comments, else
+    empty. ``proxied`` is for providers that can put themselves in front of a name; None leaves it as it is.
+    """
 
     name: str
     type: str
     ttl_seconds: int
     values: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    proxied: bool | None = None
 
 
 @runtime_checkable
@@ -158,17 +167,26 @@ class DNSProvider(Protocol):
         """Read one record set, None when it has no record. Errors: NotFound (the zone), Retryable, AccessDenied."""
         ...
 
-    def ensure_record_set(self, zone: str, record_set: RecordSet) -> MutationResult:
-        """Make the record set hold exactly these values and this TTL; other names and types stay untouched.
+    def ensure_record_set(
+        self, zone: str, record_set: RecordSet, *, scope: frozenset[str] | None = None
+    ) -> MutationResult:
+        """Make the record set hold these values, comments and this TTL; other names and types stay untouched.
 
-        Must add new values before it removes stale ones, atomically where the provider can, and must not write what
-        is already so. Errors: NotFound (the zone), Rejected (for example a CNAME of that name), RateLimited, Busy,
-        AccessDenied, Unavailable when certainly not sent, OutcomeUnknown otherwise.
+        Without ``scope`` it then holds exactly these values. With it, values outside ``scope`` are somebody else's:
+        they are neither removed nor changed, TTL included. Must add new values before it removes stale ones, atomically
+        where the provider can, and must not write what is already so. Errors: NotFound (the zone), Rejected (for
+        example a CNAME of that name, or a record type it does not have), RateLimited, Busy, AccessDenied, Unavailable
+        when certainly not sent, OutcomeUnknown otherwise.
         """
         ...
 
-    def delete_record_set(self, zone: str, name: str, record_type: str) -> MutationResult:
-        """Remove all records of that name and type. One that is gone already is `Applied`. Errors: as ensure."""
+    def delete_record_set(
+        self, zone: str, name: str, record_type: str, *, scope: frozenset[str] | None = None
+    ) -> MutationResult:
+        """Remove the records of that name and type, those in ``scope`` only if it is given.
+
+        What is gone already is `Applied`. Errors: as ensure.
+        """
         ...
 
     def normalize(self, record_set: RecordSet) -> RecordSet:

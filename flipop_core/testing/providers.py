@@ -128,17 +128,27 @@ class InMemoryDNSProvider(_Client):
         arguments = {"zone": zone, "name": name, "record_type": record_type}
         return self._read("get_record_set", arguments, lambda: self._cloud.zones.get(zone, name, record_type))
 
-    def ensure_record_set(self, zone: str, record_set: RecordSet) -> MutationResult:
+    def ensure_record_set(
+        self, zone: str, record_set: RecordSet, *, scope: frozenset[str] | None = None
+    ) -> MutationResult:
         """Make one record set so, in one step."""
-        arguments = {"zone": zone, "record_set": record_set}
-        return self._mutate(
-            "ensure_record_set", arguments, lambda: self._cloud.zones.ensure(zone, record_set, self._capabilities)
-        )
+        arguments = {"zone": zone, "record_set": record_set, "scope": scope}
 
-    def delete_record_set(self, zone: str, name: str, record_type: str) -> MutationResult:
-        """Remove one record set."""
-        arguments = {"zone": zone, "name": name, "record_type": record_type}
-        return self._mutate("delete_record_set", arguments, lambda: self._cloud.zones.delete(zone, name, record_type))
+        def effect() -> MutationResult:
+            return self._cloud.zones.ensure(zone, record_set, self._capabilities, scope=scope)
+
+        return self._mutate("ensure_record_set", arguments, effect)
+
+    def delete_record_set(
+        self, zone: str, name: str, record_type: str, *, scope: frozenset[str] | None = None
+    ) -> MutationResult:
+        """Remove one record set, or those of its values that are in ``scope``."""
+        arguments = {"zone": zone, "name": name, "record_type": record_type, "scope": scope}
+
+        def effect() -> MutationResult:
+            return self._cloud.zones.delete(zone, name, record_type, scope=scope)
+
+        return self._mutate("delete_record_set", arguments, effect)
 
     def normalize(self, record_set: RecordSet) -> RecordSet:
         """Return the set as the cloud keeps it."""

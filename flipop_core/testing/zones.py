@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -49,24 +49,40 @@ class InMemoryZones:
         with self._lock:
             return self._records(zone, "get_record_set").get((normal_name(name), record_type))
 
-    def ensure(self, zone: str, record_set: RecordSet, capabilities: ProviderCapabilities) -> Applied:
-        """Make the record set so, in one step; what is so already is not written."""
+    def ensure(
+        self,
+        zone: str,
+        record_set: RecordSet,
+        capabilities: ProviderCapabilities,
+        *,
+        scope: frozenset[str] | None = None,
+    ) -> Applied:
+        """Make the record set so, in one step; what is so already is not written. See `DNSProvider.ensure_record_set`."""
         wanted = normal_record_set(record_set, capabilities)
         with self._lock:
             records = self._records(zone, "ensure_record_set")
             _check(zone, wanted, capabilities)
             if wanted.type != "CNAME" and (wanted.name, "CNAME") in records:
                 raise _refusal(Rejected, "ensure_record_set", f"{wanted.name} is a CNAME")
-            if records.get((wanted.name, wanted.type)) != wanted:
+            present = records.get((wanted.name, wanted.type))
+            if scope is not None and present is not None:
+                wanted = _with_foreign(wanted, present, scope)
+            if present != wanted:
                 records[wanted.name, wanted.type] = wanted
                 self.writes += 1
         return Applied()
 
-    def delete(self, zone: str, name: str, record_type: str) -> Applied:
-        """Remove a record set."""
+    def delete(self, zone: str, name: str, record_type: str, *, scope: frozenset[str] | None = None) -> Applied:
+        """Remove a record set, or those of its values that are in ``scope``."""
         with self._lock:
-            removed = self._records(zone, "delete_record_set").pop((normal_name(name), record_type), None)
-            if removed is not None:
+            records = self._records(zone, "delete_record_set")
+            present = records.pop((normal_name(name), record_type), None)
+            if present is None:
+                return Applied()
+            left = _only(present, lambda value: scope is not None and value not in scope)
+            if left.values:
+                records[normal_name(name), record_type] = left
+            if left != present:
                 self.writes += 1
         return Applied()
 
@@ -90,6 +106,29 @@ def normal_record_set(record_set: RecordSet, capabilities: ProviderCapabilities)
         ttl_seconds=max(record_set.ttl_seconds, capabilities.min_ttl_seconds),
         values=tuple(sorted({_normal_value(record_set.type, value) for value in record_set.values})),
     )
+
+
+def _with_foreign(wanted: RecordSet, present: RecordSet, scope: frozenset[str]) -> RecordSet:
+    """Return ``wanted`` with the present values that are not in its scope; theirs is also the TTL then."""
+    foreign = _only(present, lambda value: value not in scope and value not in wanted.values)
+    if not foreign.values:
+        return wanted
+    comments = dict(zip(wanted.values, wanted.comments, strict=False))
+    comments.update(zip(foreign.values, foreign.comments, strict=False))
+    values = tuple(sorted({*wanted.values, *foreign.values}))
+    return replace(
+        wanted,
+        ttl_seconds=present.ttl_seconds,
+        values=values,
+        comments=tuple(comments.get(value, "") for value in values) if comments else (),
+    )
+
+
+def _only(record_set: RecordSet, keep: Callable[[str], bool]) -> RecordSet:
+    """Return the record set with the values that ``keep`` accepts."""
+    kept = tuple(value for value in record_set.values if keep(value))
+    comments = dict(zip(record_set.values, record_set.comments, strict=False))
+    return replace(record_set, values=kept, comments=tuple(comments[value] for value in kept) if comments else ())
 
 
 def _normal_value(record_type: str, value: str) -> str:
