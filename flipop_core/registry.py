@@ -252,6 +252,8 @@ def _shown(error: BaseException) -> str:
 
 def _breaches(provider: object, role: Role) -> list[str]:
     """Say in what ``provider`` differs from the role's protocol; an attribute may raise whatever it likes."""
+    if isinstance(provider, type):
+        return [f"it is the class {provider.__name__}, not an object"]
     members = [name for name in vars(_PROTOCOLS[role]) if not name.startswith("_") and name != "capabilities"]
     lacking = [name for name in members if not callable(getattr(provider, name, None))]
     breaches = [f"{type(provider).__name__} has no {', '.join(lacking)}"] if lacking else []

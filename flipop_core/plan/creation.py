@@ -160,7 +160,8 @@ def _creation_node(draft: Draft) -> str | None:
     """Return the node to create the address on, so that it need not be assigned afterwards."""
     if not draft.observed.capabilities.create_on_node or draft.observed.spec.assignment_cool_off_seconds:
         return None
-    return next((node.provider_id for node in draft.free if _is_free(draft, node.provider_id)), None)
+    node = draft.choose_node()
+    return node.provider_id if node is not None else None
 
 
 def _is_free(draft: Draft, provider_id: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from flipop_core.model import NodeView
 from flipop_core.plan.actions import Action, AssignAddress, Hold, Plan, RecordLedger, UnassignAddress
 from flipop_core.plan.assess import Assessment
-from flipop_core.plan.limits import Gate
+from flipop_core.plan.limits import Backoff, Gate
 from flipop_core.plan.observed import PoolObservation
 
 
@@ -58,12 +58,29 @@ class Draft:
 
     def refused_until(self, provider_id: str, address: str | None = None) -> float | None:
         """Until when the node is passed over, since it has refused the address (None: a new one) or any."""
+        waits = [refusal.not_before for refusal in self._refusals(provider_id, address)]
+        return max((moment for moment in waits if moment > self.now), default=None)
+
+    def choose_node(self, address: str | None = None) -> NodeView | None:
+        """Return the first free node by name for the address (None: a new one).
+
+        One that has just refused is passed over; one that has refused before comes after those that have not.
+        """
+        fit: list[tuple[int, NodeView]] = []
+        for node in self.free:
+            refused_until = self.refused_until(node.provider_id, address)
+            self.look_at(refused_until)
+            if refused_until is None:
+                attempts = sum(refusal.attempts for refusal in self._refusals(node.provider_id, address))
+                fit.append((attempts, node))
+        return min(fit, key=lambda choice: choice[0])[1] if fit else None
+
+    def _refusals(self, provider_id: str, address: str | None) -> list[Backoff]:
         memory = self.observed.memory
         refusals = [memory.nodes.get(provider_id)]
         if address is not None:
             refusals.append(memory.pairs.get((address, provider_id)))
-        waits = [refusal.not_before for refusal in refusals if refusal and refusal.not_before > self.now]
-        return max(waits, default=None)
+        return [refusal for refusal in refusals if refusal is not None]
 
     def hold(self, reason: str, message: str, *, address: str = "", until: float | None = None) -> None:
         """Add something that has to wait; ``until`` is when to look again."""

@@ -77,10 +77,11 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
     if cool_off_ends > draft.now:
         draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
         return
-    node = _choose_node(draft, state)
+    node = draft.choose_node(state.address)
     if node is None:
         _make_room(draft, state)
         return
+    draft.free.remove(node)
     if state.provider_id is not None and not observed.capabilities.atomic_reassign:
         draft.unassign(state.address, state.provider_id, "it is needed on another node")
     else:
@@ -97,17 +98,6 @@ def _cool_off_ends(observed: PoolObservation) -> float:
         if operation.owner == observed.key and operation.verb == "assign"
     ]
     return max(observed.memory.last_assignment, *begun, NEVER) + observed.spec.assignment_cool_off_seconds
-
-
-def _choose_node(draft: Draft, state: AddressState) -> NodeView | None:
-    """Take the first free node by name that has not just refused."""
-    for node in draft.free:
-        refused_until = draft.refused_until(node.provider_id, state.address)
-        if refused_until is None:
-            draft.free.remove(node)
-            return node
-        draft.look_at(refused_until)
-    return None
 
 
 def _make_room(draft: Draft, state: AddressState) -> None:

@@ -57,7 +57,7 @@ class InMemoryZones:
         *,
         scope: frozenset[str] | None = None,
     ) -> Applied:
-        """Make the record set so, in one step; what is so already is not written. See `DNSProvider.ensure_record_set`."""
+        """Make the record set so, in one step (see `DNSProvider.ensure_record_set`); what is so is not written."""
         wanted = normal_record_set(record_set, capabilities)
         with self._lock:
             records = self._records(zone, "ensure_record_set")
