@@ -500,9 +500,9 @@ class TestProviders:
 
     def test_capabilities_of_another_type_are_refused(self) -> None:
         class Wrong(Provider):
-            capabilities = {"max_ips_per_node": 1}  # type: ignore[assignment]  # on purpose
+            capabilities = (1,)  # type: ignore[assignment]  # on purpose
 
-        with pytest.raises(PluginLoadError, match="its capabilities are dict, not ProviderCapabilities"):
+        with pytest.raises(PluginLoadError, match="its capabilities are tuple, not ProviderCapabilities"):
             registry_with(factory(build=Wrong)).ip_provider("cloud")
 
     def test_a_property_that_raises_is_the_plugins_fault(self) -> None:

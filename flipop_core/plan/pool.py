@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flipop_core.model import NodeView
 from flipop_core.plan.actions import (
     AnnotateNode,
     AssignAddress,

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_futures
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-import structlog
 from msgspec.structs import replace
 
-from flipop_core.errors import AccessDenied, FlipopError, OutcomeUnknown, ProviderError, RateLimited, Unavailable
+from flipop_core.errors import AccessDenied, FlipopError, ProviderError, RateLimited
 from flipop_core.model import AddressRecord, Created, InProgress, Key
 from flipop_core.plan.actions import (
     AssignAddress,
@@ -36,16 +33,13 @@ from flipop_core.plan.outcomes import (
     operation_for,
 )
 from flipop_core.providers import IPProvider
+from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.leader import Fence, NotLeader
 from flipop_core.runtime.metrics import Metrics
 
 QUIET_SECONDS = 10.0
 """For how long after an operation a read of the whole account does not overrule its confirmed result: providers answer
 some reads from a copy that is seconds old."""
-
-T = TypeVar("T")
-
-_log = structlog.get_logger(__name__)
 
 
 class AccountListener(Protocol):
@@ -98,17 +92,13 @@ class Account:
         self._clock = clock
         self._jitter = jitter
         self._wake_at = wake_at
-        self._metrics = metrics
         self._timeout_seconds = timeout_seconds
         self._touched: dict[str, float] = {}
         self._doubted: dict[str, float] = {}
         self._reading_all = False
         self._reading: set[str] = set()
         self._waiters: set[Key] = set()
-        self._calls: set[Future[None]] = set()
-        self._executor = ThreadPoolExecutor(
-            max_workers=max(2, self.capabilities.max_concurrency), thread_name_prefix=f"provider-{name}"
-        )
+        self._calls = Calls(name, max_workers=max(2, self.capabilities.max_concurrency), metrics=metrics, clock=clock)
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -122,7 +112,7 @@ class Account:
         now = self._clock()
         self.operations[address] = Operation(verb, address, owner, now, target)
         term = self._fence.term
-        self._submit(lambda: self._run(action, owner, address, term))
+        self._calls.submit(lambda: self._run(action, owner, address, term))
         return True
 
     def _run(self, action: ProviderAction, owner: Key, address: str, term: int) -> None:
@@ -165,33 +155,19 @@ class Account:
     def _call(self, action: ProviderAction, owner: Key) -> Outcome:
         match action:
             case AssignAddress():
-                return self._timed("AssignIP", owner, lambda: self._provider.assign(action.address, action.provider_id))
+                return self._calls.timed(
+                    "AssignIP", owner, lambda: self._provider.assign(action.address, action.provider_id)
+                )
             case UnassignAddress():
-                return self._timed("UnassignIP", owner, lambda: self._provider.unassign(action.address))
+                return self._calls.timed("UnassignIP", owner, lambda: self._provider.unassign(action.address))
             case DeleteAddress():
-                return self._timed("DeleteIP", owner, lambda: self._provider.delete(action.address))
+                return self._calls.timed("DeleteIP", owner, lambda: self._provider.delete(action.address))
             case CreateAddress():
-                return self._timed("CreateIP", owner, lambda: self._provider.create(action.request))
+                return self._calls.timed("CreateIP", owner, lambda: self._provider.create(action.request))
             case FindCreated():
-                return self._timed(
+                return self._calls.timed(
                     "FindCreatedIP", owner, lambda: self._provider.find_created(action.request), read=True
                 )
-
-    def _timed(self, call: str, owner: Key, function: Callable[[], T], *, read: bool = False) -> T | ProviderError:
-        """Make one call and count it. An exception of a foreign type is the plugin's defect, and is contained."""
-        started = self._clock()
-        result: T | ProviderError
-        try:
-            result = function()
-        except ProviderError as error:
-            result = error
-        except Exception as error:
-            _log.exception("provider plugin raised a foreign exception", provider=self.name, call=call)
-            kind = Unavailable if read else OutcomeUnknown
-            result = kind(f"{type(error).__name__} in the provider plugin", provider=self.name, operation=call)
-        failed = isinstance(result, ProviderError)
-        self._metrics.provider_call(self.name, call, owner, failed=failed, seconds=self._clock() - started)
-        return result
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -202,7 +178,7 @@ class Account:
             return
         self._reading_all = True
         wanted = frozenset(self._wanted())
-        self._submit(lambda: self._read_all(wanted))
+        self._calls.submit(lambda: self._read_all(wanted))
 
     def read(self, key: Key, addresses: Collection[str]) -> None:
         """Read some addresses; ``key`` is told when it ends. The lock must be held."""
@@ -210,7 +186,7 @@ class Account:
         if not wanted:
             return
         self._reading |= wanted
-        self._submit(lambda: self._read(key, wanted))
+        self._calls.submit(lambda: self._read(key, wanted))
 
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
@@ -220,7 +196,7 @@ class Account:
     def _read_all(self, wanted: frozenset[str]) -> None:
         started = self._clock()
         key = Key("Account", "", self.name)
-        answer = self._timed("ListIPs", key, lambda: self._provider.list_addresses(wanted), read=True)
+        answer = self._calls.timed("ListIPs", key, lambda: self._provider.list_addresses(wanted), read=True)
         with self._lock:
             self._reading_all = False
             now = self._clock()
@@ -238,7 +214,7 @@ class Account:
             self._listener.read_ended(self.name, waiters, (), None)
 
     def _read(self, key: Key, addresses: frozenset[str]) -> None:
-        answer = self._timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
+        answer = self._calls.timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
         with self._lock:
             self._reading -= addresses
             now = self._clock()
@@ -300,7 +276,7 @@ class Account:
         if due:
             for operation in due:
                 self.operations[operation.address] = next_poll(operation, now)
-            self._submit(lambda: self._poll(key, frozenset(operation.address for operation in due)))
+            self._calls.submit(lambda: self._poll(key, frozenset(operation.address for operation in due)))
         recheck_at = max(self.inventory.read_at + recheck_seconds, self.read_gate.not_before)
         if recheck_at <= now:
             recheck_at = now + recheck_seconds
@@ -310,7 +286,7 @@ class Account:
         return min((moment for moment in (*polls, recheck_at) if moment > now), default=recheck_at)
 
     def _poll(self, key: Key, addresses: frozenset[str]) -> None:
-        answer = self._timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
+        answer = self._calls.timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
         with self._lock:
             now = self._clock()
             if isinstance(answer, ProviderError):
@@ -338,21 +314,6 @@ class Account:
 
     # -- end ---------------------------------------------------------------------------------------------------------
 
-    def _submit(self, work: Callable[[], None]) -> None:
-        try:
-            future = self._executor.submit(self._guarded, work)
-        except RuntimeError:
-            return  # shut down: the process ends, and what was not sent is planned again by the next one
-        self._calls.add(future)
-        future.add_done_callback(self._calls.discard)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception:
-            _log.exception("defect in handling a provider's answer", provider=self.name)
-
     def close(self, timeout_seconds: float) -> bool:
         """Start nothing more and wait for the calls under way. Return whether all have ended."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        return not wait_futures(list(self._calls), timeout=timeout_seconds).not_done
+        return self._calls.close(timeout_seconds)

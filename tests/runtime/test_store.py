@@ -211,7 +211,12 @@ def test_a_handler_that_fails_is_counted_and_the_change_stands() -> None:
 def test_a_replay_misses_nothing_and_tells_nothing_twice() -> None:
     told: Changes = []
     listeners: list[Any] = []
-    store: Store[Thing] = Store(identity, lambda old, new: [listener(old, new) for listener in listeners] and None)
+
+    def tell(old: Thing | None, new: Thing | None) -> None:
+        for listener in listeners:
+            listener(old, new)
+
+    store: Store[Thing] = Store(identity, tell)
     store.observe(Thing("0"), 1)
     begun = threading.Event()
 

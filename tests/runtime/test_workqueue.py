@@ -1,4 +1,4 @@
-"""The work queue: order, delays, backoff, pauses; random histories; real threads."""
+"""The work queue: order, delays, backoff and pauses on a fake clock; then with real threads."""
 
 from __future__ import annotations
 
@@ -9,31 +9,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flipop_core.model import Key
 from flipop_core.runtime.workqueue import JITTER, QueueEvent, WorkQueue
+from flipop_core.testing.clock import FakeClock
 
-A, B, C, D = KEYS = [Key("FloatingIPPool", "default", name) for name in "abcd"]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+A, B, C, D = [Key("FloatingIPPool", "default", name) for name in "abcd"]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def queue(clock: Clock) -> WorkQueue:
+def queue(clock: FakeClock) -> WorkQueue:
     return WorkQueue(clock=clock, chance=lambda: 0.0)
 
 
@@ -94,31 +84,31 @@ def test_done_of_a_key_nobody_has_is_an_error(queue: WorkQueue) -> None:
         queue.done(A)
 
 
-def test_of_several_delays_the_earliest_wins(queue: WorkQueue, clock: Clock) -> None:
+def test_of_several_delays_the_earliest_wins(queue: WorkQueue, clock: FakeClock) -> None:
     queue.add_after(A, 10)
     queue.add_after(A, 3)
     queue.add_after(A, 7)
-    clock.now += 2.9
+    clock.advance(2.9)
     assert drain(queue) == []
-    clock.now += 0.1
+    clock.advance(0.1)
     assert drain(queue) == [A]
-    clock.now += 100
+    clock.advance(100)
     assert drain(queue) == []
 
 
-def test_a_key_added_meanwhile_keeps_its_delayed_entry(queue: WorkQueue, clock: Clock) -> None:
+def test_a_key_added_meanwhile_keeps_its_delayed_entry(queue: WorkQueue, clock: FakeClock) -> None:
     queue.add_after(A, 5)
     queue.add(A)
     assert drain(queue) == [A]
-    clock.now += 5
+    clock.advance(5)
     assert drain(queue) == [A]
 
 
-def test_a_delay_that_passes_during_the_work_brings_the_key_back(queue: WorkQueue, clock: Clock) -> None:
+def test_a_delay_that_passes_during_the_work_brings_the_key_back(queue: WorkQueue, clock: FakeClock) -> None:
     queue.add(A)
     queue.get(0)
     queue.add_after(A, 1)
-    clock.now += 2
+    clock.advance(2)
     assert queue.get(0) is None
     queue.done(A)
     assert drain(queue) == [A]
@@ -136,7 +126,7 @@ def test_delays_that_are_brought_forward_for_ever_keep_the_heap_small(queue: Wor
     assert len(queue._heap) < 200
 
 
-def test_the_backoff_doubles_up_to_its_limit_and_begins_anew(queue: WorkQueue, clock: Clock) -> None:
+def test_the_backoff_doubles_up_to_its_limit_and_begins_anew(queue: WorkQueue, clock: FakeClock) -> None:
     assert [queue.retry(A) for _ in range(12)] == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert queue.failures(A) == 12
     assert queue.retry(B) == 0.5  # each key has its own
@@ -145,21 +135,21 @@ def test_the_backoff_doubles_up_to_its_limit_and_begins_anew(queue: WorkQueue, c
     queue.forget(A)
     assert queue.failures(A) == 0
     assert queue.retry(A) == 0.5
-    clock.now += 0.5
+    clock.advance(0.5)
     assert sorted(drain(queue)) == [A, B]
 
 
-def test_chance_shortens_a_backoff_by_its_share_at_most(clock: Clock) -> None:
+def test_chance_shortens_a_backoff_by_its_share_at_most(clock: FakeClock) -> None:
     queue = WorkQueue(clock=clock, chance=lambda: 0.999999)
     assert queue.retry(A) == pytest.approx(0.5 * (1 - JITTER), rel=1e-4)
     assert WorkQueue().retry(A) != WorkQueue().retry(A)
 
 
-def test_nothing_is_handed_out_while_there_is_a_reason_to_pause(clock: Clock) -> None:
+def test_nothing_is_handed_out_while_there_is_a_reason_to_pause(clock: FakeClock) -> None:
     queue = WorkQueue(clock=clock, paused=["stores", "lease"])
     queue.add(A)
     queue.add_after(B, 1)
-    clock.now += 2
+    clock.advance(2)
     queue.resume("stores")
     assert queue.get(0) is None
     assert queue.paused
@@ -175,49 +165,49 @@ def test_nothing_is_handed_out_while_there_is_a_reason_to_pause(clock: Clock) ->
     assert drain(queue) == [C]
 
 
-def test_after_shutdown_nothing_is_handed_out_or_taken_in(queue: WorkQueue, clock: Clock) -> None:
+def test_after_shutdown_nothing_is_handed_out_or_taken_in(queue: WorkQueue, clock: FakeClock) -> None:
     queue.add(A)
     assert queue.get(0) == A
     queue.add(B)
     queue.shutdown()
     queue.add(C)
     queue.add_after(D, 1)
-    clock.now += 2
+    clock.advance(2)
     assert queue.stopped
     assert queue.get() is None
     queue.done(A)
     assert queue.depth == 1
 
 
-def test_the_age_of_the_oldest_key(queue: WorkQueue, clock: Clock) -> None:
+def test_the_age_of_the_oldest_key(queue: WorkQueue, clock: FakeClock) -> None:
     assert queue.oldest_age_seconds == 0
     queue.add(A)
-    clock.now += 3
+    clock.advance(3)
     queue.add(B, urgent=True)
     queue.add_after(C, 1)
-    clock.now += 2
+    clock.advance(2)
     assert queue.oldest_age_seconds == 5
     assert [queue.get(0), queue.get(0)] == [B, A]
     assert queue.oldest_age_seconds == 1  # since its delay passed
     assert queue.get(0) == C
     queue.add(C)
-    clock.now += 4
+    clock.advance(4)
     assert queue.oldest_age_seconds == 4  # what waits for its own worker waits too
 
 
-def test_the_observer_sees_adds_waits_work_and_backoffs(clock: Clock) -> None:
+def test_the_observer_sees_adds_waits_work_and_backoffs(clock: FakeClock) -> None:
     seen: list[tuple[QueueEvent, Key, float]] = []
     queue = WorkQueue(clock=clock, chance=lambda: 0.0, observer=lambda *event: seen.append(event))
     queue.add(A)
     queue.add(A)
-    clock.now += 2
+    clock.advance(2)
     queue.get(0)
     queue.add(A)
-    clock.now += 3
+    clock.advance(3)
     queue.retry(A)
     queue.done(A)
     assert seen == [("add", A, 0), ("start", A, 2), ("add", A, 0), ("retry", A, 0.5), ("done", A, 3)]
-    clock.now += 1
+    clock.advance(1)
     queue.get(0)
     assert seen[5:] == [("start", A, 4)]  # the delayed entry has joined the one that waited
 
@@ -236,118 +226,6 @@ def test_fifty_thousand_adds_are_a_matter_of_milliseconds() -> None:
 
     # About 0.05 s; anything quadratic takes minutes.
     assert min(cpu_seconds() for _ in range(3)) < 0.5
-
-
-class Histories(RuleBasedStateMachine):
-    """What is owed is handed out, once, to one worker at a time, and never before it is due."""
-
-    keys = st.sampled_from(KEYS)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = Clock()
-        self.queue = WorkQueue(clock=self.clock)
-        self.urgent: dict[Key, None] = {}
-        self.normal: dict[Key, None] = {}
-        self.again: dict[Key, bool] = {}
-        self.due: dict[Key, float] = {}
-        self.working: set[Key] = set()
-        self.paused = False
-
-    @rule(key=keys, urgent=st.booleans())
-    def add(self, key: Key, urgent: bool) -> None:
-        self.queue.add(key, urgent=urgent)
-        self.owe(key, urgent)
-
-    @rule(key=keys, seconds=st.integers(-1, 20))
-    def add_after(self, key: Key, seconds: int) -> None:
-        self.queue.add_after(key, seconds)
-        self.owe_after(key, seconds)
-
-    @rule(key=keys)
-    def retry(self, key: Key) -> None:
-        self.owe_after(key, self.queue.retry(key))
-
-    @rule(key=keys)
-    def forget(self, key: Key) -> None:
-        self.queue.forget(key)
-
-    @rule(seconds=st.integers(0, 10))
-    def wait(self, seconds: int) -> None:
-        self.clock.now += seconds
-
-    @rule()
-    def pause(self) -> None:
-        self.queue.pause()
-        self.paused = True
-
-    @rule()
-    def resume(self) -> None:
-        self.queue.resume()
-        self.paused = False
-
-    @rule()
-    def get(self) -> None:
-        key = self.queue.get(0)
-        self.promote()
-        waiting = self.urgent or self.normal
-        if self.paused or not waiting:
-            assert key is None
-            return
-        assert key == next(iter(waiting))
-        del waiting[key]
-        self.working.add(key)
-
-    @precondition(lambda self: self.working)
-    @rule(data=st.data())
-    def done(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.working)))
-        self.queue.done(key)
-        self.working.remove(key)
-        if key in self.again:
-            (self.urgent if self.again.pop(key) else self.normal)[key] = None
-
-    @invariant()
-    def counts_agree(self) -> None:
-        self.promote()
-        assert self.queue.depth == len(self.urgent) + len(self.normal) + len(self.again)
-        assert self.queue.working == len(self.working)
-
-    def teardown(self) -> None:
-        """Nothing is lost: what is owed comes when all is let go."""
-        for key in sorted(self.working):
-            self.queue.done(key)
-        owed = {*self.urgent, *self.normal, *self.again, *self.due}
-        self.queue.resume()
-        self.clock.now += 1000
-        handed_out = Counter(drain(self.queue))
-        assert set(handed_out) == owed
-        assert set(handed_out.values()) <= {1}
-
-    def owe(self, key: Key, urgent: bool = False) -> None:
-        if key in self.working:
-            self.again[key] = urgent or self.again.get(key, False)
-        elif urgent and key not in self.urgent:
-            self.normal.pop(key, None)
-            self.urgent[key] = None
-        elif key not in self.urgent:
-            self.normal.setdefault(key)
-
-    def owe_after(self, key: Key, seconds: float) -> None:
-        if seconds <= 0:
-            self.owe(key)
-        else:
-            self.due[key] = min(self.clock.now + seconds, self.due.get(key, float("inf")))
-
-    def promote(self) -> None:
-        for due, key in sorted((due, key) for key, due in self.due.items()):
-            if due <= self.clock.now:
-                del self.due[key]
-                self.owe(key)
-
-
-Histories.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestHistories = Histories.TestCase
 
 
 # With real threads and the real clock.

@@ -127,11 +127,11 @@ class Histories(RuleBasedStateMachine):
         self.running.add(slot)
 
         def interfere(verb: str, moment: str) -> None:
-            self.now += data.draw(SECONDS)
-            self.never_two()
-            if 1 - slot not in self.running and data.draw(st.booleans()):
-                self.run(1 - slot, data, lambda other: other.step())
-            self.never_two()
+            for seconds in (data.draw(SECONDS), 0.0):
+                if 1 - slot not in self.running and data.draw(st.booleans()):
+                    self.run(1 - slot, data, lambda other: other.step())
+                self.now += seconds
+                self.never_two()
 
         replica.link.interfere = interfere
         link.fate = lambda: str(data.draw(FATES))

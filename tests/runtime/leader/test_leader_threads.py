@@ -111,7 +111,12 @@ def test_release_wakes_a_sleeping_elector_and_ends_its_threads(api: InMemoryKube
 def test_an_acquisition_under_way_at_the_release_starts_nothing(api: InMemoryKubeAPI, started: NewCandidate) -> None:
     under_way, go_on = threading.Event(), threading.Event()
     a = Candidate("a", api, boottime)
-    a.link.then("create", "after", lambda: (under_way.set(), go_on.wait(10)))
+
+    def hang() -> None:
+        under_way.set()
+        go_on.wait(10)
+
+    a.link.then("create", "after", hang)
     a.elector.start()
     assert under_way.wait(10)
     releasing = threading.Thread(target=a.elector.release)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from flipop_core.cluster import KubeAPI
+from flipop_core.cluster import LEASES, KubeAPI
 from flipop_core.runtime.leader import LeaderElector
 from flipop_core.testing.clock import FakeClock
+from flipop_core.testing.kubeapi import InMemoryKubeAPI
 
 NAME = "floating-ip-pool-controller-leader-election"
+
+Spec = dict[str, Any]
 
 
 class Link:
@@ -95,3 +98,23 @@ class Candidate:
     @property
     def leads(self) -> bool:
         return self.elector.is_leader
+
+
+NewCandidate = Callable[..., Candidate]
+
+
+def spec_of(api: InMemoryKubeAPI) -> Spec:
+    spec: Spec = api.read(LEASES, NAME, "default")["spec"]
+    return spec
+
+
+def put_lease(api: InMemoryKubeAPI, **spec: Any) -> None:
+    """Write the Lease as somebody else."""
+    api.apply(
+        {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": NAME, "namespace": "default"},
+            "spec": spec,
+        }
+    )

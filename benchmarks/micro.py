@@ -1,0 +1,204 @@
+"""The parts that every event passes through, alone and in this process: planner, decoder, work queue.
+
+A time depends on the machine and on what else runs there; the ratios hardly do.
+"""
+
+from __future__ import annotations
+
+import json
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.figures import Figure, Options
+from flipop_core.model import AddressRecord, Key, NodeView
+from flipop_core.plan.observed import Inventory, PoolObservation
+from flipop_core.plan.pool import plan_pool
+from flipop_core.providers import ProviderCapabilities
+from flipop_core.resources.types import FloatingIPPoolSpec
+from flipop_core.runtime.decode import decode_node, decode_pod
+from flipop_core.runtime.workqueue import WorkQueue
+
+_RUN_SECONDS = 0.05
+QUEUE_KEYS = 1000
+
+
+def planner(options: Options) -> list[Figure]:
+    """Plan pools at rest, half as many addresses as nodes, and pools none of whose addresses is assigned."""
+    times = {}
+    figures = []
+    for nodes in (10, 100, 1000):
+        for name, assigned in (("at rest", True), ("to be assigned", False)):
+            observed = _observation(nodes, nodes // 2, assigned=assigned)
+            figure = _timed(f"{nodes:,} nodes, {nodes // 2:,} IPs {name}", "µs", 1e6, options, _planning(observed))
+            figures.append(figure)
+            times[nodes, name] = figure.median
+    for name in ("at rest", "to be assigned"):
+        growth = times[1000, name] / times[100, name]
+        figures.append(Figure(f"1,000 nodes against 100, {name} (linear: 10)", "ratio", (growth,)))
+    return figures
+
+
+def _planning(observed: PoolObservation) -> Callable[[], object]:
+    return lambda: plan_pool(observed, 1000.0)
+
+
+def _observation(node_count: int, address_count: int, *, assigned: bool) -> PoolObservation:
+    nodes = [
+        NodeView(name=f"node-{number:05}", uid=f"uid-{number}", provider_id=f"digitalocean://{number}", ready=True)
+        for number in range(node_count)
+    ]
+    addresses = tuple(f"198.18.{number // 250}.{number % 250 + 1}" for number in range(address_count))
+    records = {
+        address: AddressRecord(address, node.provider_id if assigned else None, "nyc3")
+        for address, node in zip(addresses, nodes, strict=False)
+    }
+    return PoolObservation(
+        key=Key("FloatingIPPool", "default", "benchmark"),
+        spec=FloatingIPPoolSpec(provider="digitalocean", region="nyc3", ips=addresses),
+        capabilities=ProviderCapabilities(),
+        inventory=Inventory(records=records, wanted=frozenset(addresses), read_at=999.0),
+        nodes={node.name: node for node in nodes},
+        candidates=tuple(nodes),
+    )
+
+
+def decoder(options: Options) -> list[Figure]:
+    """Turn JSON of usual size into views, against the standard library's decoder, which only builds dicts."""
+    figures = []
+    for name, document, decode in (("node", _node(), decode_node), ("pod", _pod(), decode_pod)):
+        body = json.dumps(document).encode()
+        ours = _timed(f"{name} of {len(body):,} bytes", "µs", 1e6, options, _decoding(decode, body))
+        plain = _timed(f"{name}: json.loads", "µs", 1e6, options, _decoding(json.loads, body))
+        figures += [ours, plain, Figure(f"{name}: json.loads against ours", "ratio", (plain.median / ours.median,))]
+    return figures
+
+
+def _decoding(decode: Callable[[bytes], object], body: bytes) -> Callable[[], object]:
+    return lambda: decode(body)
+
+
+def _node() -> dict[str, Any]:
+    conditions = [
+        {
+            "type": kind,
+            "status": "True" if kind == "Ready" else "False",
+            "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "reason": f"Kubelet{kind}",
+            "message": "kubelet is posting its status as usual",
+        }
+        for kind in ("NetworkUnavailable", "MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+    images = [
+        {"names": [f"registry.example/team/image-{number}@sha256:{number:064}"], "sizeBytes": 123456789}
+        for number in range(30)
+    ]
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {
+            **_metadata("node-00001"),
+            "labels": {f"example.com/label-{number}": f"value-{number}" for number in range(12)},
+        },
+        "spec": {"podCIDR": "10.244.1.0/24", "providerID": "digitalocean://1001"},
+        "status": {
+            "capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+            "allocatable": {"cpu": "8", "memory": "30Gi", "pods": "110"},
+            "conditions": conditions,
+            "addresses": [
+                {"type": "InternalIP", "address": "10.0.0.1"},
+                {"type": "ExternalIP", "address": "203.0.113.1"},
+            ],
+            "images": images,
+        },
+    }
+
+
+def _pod() -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "registry.example/team/web:1.2.3",
+        "env": [{"name": f"VARIABLE_{number}", "value": f"value-{number}"} for number in range(25)],
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+        "volumeMounts": [{"name": f"volume-{number}", "mountPath": f"/mnt/{number}"} for number in range(8)],
+        "terminationMessagePath": "/dev/termination-log",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {**_metadata("web-7c9d6b5f4-x2x9z"), "namespace": "default", "labels": {"app": "web"}},
+        "spec": {
+            "nodeName": "node-00001",
+            "containers": [container, {**container, "name": "sidecar"}],
+            "volumes": [{"name": f"volume-{number}", "configMap": {"name": f"map-{number}"}} for number in range(8)],
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+            ],
+            "podIP": "10.244.1.7",
+        },
+    }
+
+
+def _metadata(name: str) -> dict[str, Any]:
+    managed: list[dict[str, Any]] = [
+        {
+            "manager": manager,
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {f"f:example.com/label-{number}": {} for number in range(12)}}},
+        }
+        for manager in ("kubelet", "kube-controller-manager")
+    ]
+    return {
+        "name": name,
+        "uid": "5a2b1c3d-0000-4000-8000-000000000000",
+        "resourceVersion": "123456",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": managed,
+    }
+
+
+def queue(options: Options) -> list[Figure]:
+    """Add keys, many of them again and again, and hand them out."""
+    keys = [Key("FloatingIPPool", "default", f"pool-{number}") for number in range(QUEUE_KEYS)]
+
+    def once() -> None:
+        _drain(keys, adds=1)
+
+    def again() -> None:
+        _drain(keys, adds=10)
+
+    single = _timed("add, get and done of one key", "µs", 1e6 / QUEUE_KEYS, options, once)
+    repeated = _timed("the same with 10 adds of each key", "µs", 1e6 / QUEUE_KEYS, options, again)
+    return [single, repeated, Figure("10 adds against 1", "ratio", (repeated.median / single.median,))]
+
+
+def _drain(keys: list[Key], adds: int) -> None:
+    waiting = WorkQueue()
+    for _ in range(adds):
+        for key in keys:
+            waiting.add(key)
+    taken = 0
+    while (key := waiting.get(timeout_seconds=0.0)) is not None:
+        waiting.done(key)
+        taken += 1
+    if taken != len(keys):
+        raise RuntimeError(f"{taken} of {len(keys)} keys came out of the queue")
+
+
+def _timed(name: str, unit: str, scale: float, options: Options, function: Callable[[], object]) -> Figure:
+    """Time ``function`` in runs of many calls; a value is the mean of one run, in seconds times ``scale``."""
+    timer = timeit.Timer(function)
+    once = max(timer.timeit(1), 1e-7)
+    number = max(1, round(_RUN_SECONDS / once))
+    runs = timer.repeat(options.repetitions(20), number)
+    return Figure(name, unit, tuple(run / number * scale for run in runs))

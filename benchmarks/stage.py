@@ -1,0 +1,217 @@
+"""What a scenario runs on: a control plane, a provider and controllers, stopped and removed at its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from benchmarks.cloud import REGION, Cloud, server_arguments
+from benchmarks.figures import Options
+from flipop_core.resources.types import API_VERSION
+from tests.controlplane.api import wait_for
+from tests.controlplane.binaries import find_binaries
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.processes import ServerProcess, Watchdog
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+NAMESPACE = "default"
+_PLUGIN = REPOSITORY / "plugins" / "flipop_do"
+_THREADS = 8
+_SETTLE_TIMEOUT_SECONDS = 60.0
+_EXIT_TIMEOUT_SECONDS = 60.0
+
+T = TypeVar("T")
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a process has used: CPU seconds, and its memory now and at its peak in MiB."""
+
+    cpu_seconds: float
+    rss_mib: float
+    peak_rss_mib: float
+
+
+class Controller:
+    """A running `flipop run`; ``started`` is the moment just before its process began (monotonic seconds)."""
+
+    def __init__(self, command: Sequence[str], log_file: Path, watchdog: Watchdog) -> None:
+        self.started = time.monotonic()
+        self._process = ServerProcess(command, log_file, watchdog)
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def require_running(self) -> None:
+        """Raise RuntimeError with the end of its log if it has ended."""
+        if not self._process.running:
+            tail = "\n".join(self._process.log().splitlines()[-20:])
+            raise RuntimeError(f"the controller ended with exit code {self._process.exit_code}:\n{tail}")
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return self._process.log()
+
+    def usage(self) -> Usage:
+        """Return what it has used so far, as Linux tells it."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        sizes = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith("Vm")}
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return Usage(ticks / os.sysconf("SC_CLK_TCK"), int(sizes["VmRSS"]) / 1024, int(sizes["VmHWM"]) / 1024)
+
+    def terminate(self) -> float:
+        """Send SIGTERM and return the seconds until the process has ended; RuntimeError unless it ended with 0."""
+        began = time.monotonic()
+        os.kill(self.pid, signal.SIGTERM)
+        deadline = began + _EXIT_TIMEOUT_SECONDS
+        # Popen.wait with a timeout looks every 50 ms only; this leaves the exit code for it to collect.
+        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the controller has not ended in {_EXIT_TIMEOUT_SECONDS:.0f} s")
+            time.sleep(0.0005)
+        ended = time.monotonic()
+        if self._process.exit_code != 0:
+            self.require_running()
+        return ended - began
+
+    def close(self) -> None:
+        """Stop it if it still runs."""
+        self._process.stop(_EXIT_TIMEOUT_SECONDS)
+
+
+class Stage:
+    """See the module."""
+
+    def __init__(self, cluster: ControlPlane, cloud: Cloud, directory: Path, watchdog: Watchdog) -> None:
+        self.cluster = cluster
+        self.cloud = cloud
+        self._directory = directory
+        self._watchdog = watchdog
+        self._kubeconfig = cluster.kubeconfig_for_service_account("flipop", "flipop")
+
+    @contextmanager
+    def controller(self, *arguments: str) -> Iterator[Controller]:
+        """Run the controller with the account and roles that are shipped, until the end of the block."""
+        command = [
+            "env",
+            f"DIGITALOCEAN_API_URL={self.cloud.url}",
+            "DIGITALOCEAN_ACCESS_TOKEN=dop_v1_benchmark",
+            str(Path(sys.executable).with_name("flipop")),
+            "run",
+            f"--kubeconfig={self._kubeconfig}",
+            "--metrics-bind-addr=127.0.0.1:0",
+            *arguments,
+        ]
+        controller = Controller(command, self._directory / "controller.log", self._watchdog)
+        try:
+            yield controller
+            self.cloud.require_no_violation()
+        finally:
+            controller.close()
+
+    def add_nodes(self, count: int, labels: Callable[[int], Mapping[str, str]] = lambda _: {}) -> dict[str, int]:
+        """Create droplets and their ready nodes; return the droplet of each node by name. ``labels`` by number."""
+        droplets = self.cloud.add_droplets(count)
+        nodes = {f"node-{number:05}": droplet for number, droplet in enumerate(droplets)}
+
+        def create(item: tuple[int, tuple[str, int]]) -> None:
+            number, (name, droplet) = item
+            self.cluster.create_node(name, provider_id=f"digitalocean://{droplet}", labels=labels(number))
+
+        in_parallel(create, enumerate(nodes.items()))
+        return nodes
+
+    def create_pool(self, name: str, ips: Sequence[str], match: Mapping[str, str] | None = None) -> None:
+        """Create a pool of given addresses."""
+        spec = {"provider": "digitalocean", "region": REGION, "ips": list(ips), "match": dict(match or {})}
+        self.cluster.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": "FloatingIPPool",
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": spec,
+            }
+        )
+
+    def pool_status(self, name: str) -> dict[str, Any]:
+        """Return the pool's status, empty when it has none yet."""
+        pool = self.cluster.get("FloatingIPPool", name, NAMESPACE, api_version=API_VERSION)
+        status: dict[str, Any] = (pool or {}).get("status", {})
+        return status
+
+    def holders(self, name: str, count: int) -> dict[str, str] | None:
+        """Return the node of each address by the pool's status, None unless ``count`` addresses are active."""
+        addresses = self.pool_status(name).get("ips", {})
+        active = {ip: entry["nodeName"] for ip, entry in addresses.items() if entry["state"] == "active"}
+        return active if len(active) == count else None
+
+    def wait_settled(
+        self, controller: Controller, name: str, count: int, without: Iterable[str] = ()
+    ) -> dict[str, str]:
+        """Wait until ``count`` addresses are active, none on the nodes ``without``; return the node of each."""
+        dead = frozenset(without)
+
+        def settled() -> dict[str, str] | None:
+            controller.require_running()
+            holders = self.holders(name, count)
+            return None if holders is None or dead & set(holders.values()) else holders
+
+        what = f"{count} active addresses in pool {name}"
+        return wait_for(settled, _SETTLE_TIMEOUT_SECONDS, what, interval_seconds=0.05)
+
+
+@contextmanager
+def stage(options: Options, *, apiserver_arguments: Sequence[str] = ()) -> Iterator[Stage]:
+    """Start a control plane with the shipped resources and roles, and a provider with the asked latency."""
+    with ExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="flipop-benchmark-"))
+        watchdog = Watchdog(directory)  # which also removes the directory
+        stack.callback(watchdog.close)
+        cloud = _start_cloud(stack, options, directory, watchdog)
+        cluster = stack.enter_context(ControlPlane(find_binaries(), apiserver_arguments=apiserver_arguments))
+        for name in ("crds.yaml", "rbac.yaml"):
+            cluster.apply(REPOSITORY / "deploy" / name)
+        yield Stage(cluster, cloud, directory, watchdog)
+
+
+def _start_cloud(stack: ExitStack, options: Options, directory: Path, watchdog: Watchdog) -> Cloud:
+    command = [
+        "env",
+        f"PYTHONPATH={_PLUGIN}",
+        # Checking each answer against the vendor's document takes the server longer than answering it.
+        f"FLIPOP_SPECS={directory}",
+        sys.executable,
+        "-m",
+        "flipop_do_testserver",
+        *server_arguments(options.latency_seconds, options.action_seconds),
+    ]
+    server = ServerProcess(command, directory / "cloud.log", watchdog)
+    stack.callback(server.stop, 10.0)
+
+    def url() -> str | None:
+        if not server.running:
+            raise RuntimeError(f"the provider ended with exit code {server.exit_code}:\n{server.log()}")
+        return next((line for line in server.log().splitlines() if line.startswith("http://")), None)
+
+    cloud = Cloud(wait_for(url, 30.0, "the provider's URL"))
+    stack.callback(cloud.close)
+    return cloud
+
+
+def in_parallel(function: Callable[[T], object], items: Iterable[T]) -> None:
+    """Call ``function`` with each item, several at a time; raise the first error."""
+    with ThreadPoolExecutor(_THREADS) as executor:
+        for _ in executor.map(function, items):
+            pass

@@ -1,0 +1,212 @@
+"""The scenario as data: what happens, why the controller does what it does, and when a step has come to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from flipop_core.demo.scene import Scene
+from flipop_core.demo.stage import Stage
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a step is about. ``node`` is where it happens, ``address`` what is there, ``other`` another node."""
+
+    node: str = ""
+    address: str = ""
+    other: str = ""
+
+
+Pick = Callable[[Scene], Target]
+Cause = Callable[[Stage, Target], object]
+Settled = Callable[[Scene, Target], bool]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that happens.
+
+    ``title`` and ``why`` may name the target's fields in braces. ``settled`` tells when the controller has done its
+    part; None when it is to do nothing. ``reads`` are the reads of the provider that belong to the story.
+    """
+
+    title: str
+    why: str
+    pick: Pick
+    cause: Cause
+    settled: Settled | None = None
+    reads: tuple[str, ...] = ()
+
+
+# -- what a step is about --------------------------------------------------------------------------------------------
+
+
+def nothing(scene: Scene) -> Target:
+    """Pick nothing in particular."""
+    del scene
+    return Target()
+
+
+def holder_of(pool: str) -> Pick:
+    """Pick the first active address of a pool, and its node."""
+
+    def pick(scene: Scene) -> Target:
+        row = scene.active(pool)[0]
+        return Target(node=row.node, address=row.address)
+
+    return pick
+
+
+def holder_and_stranger(scene: Scene) -> Target:
+    """Pick the game's address, and a node without address that is not the game's."""
+    row = scene.active("game")[0]
+    other = next(node.name for node in scene.nodes if node.role != "game" and not node.addresses)
+    return Target(node=row.node, address=row.address, other=other)
+
+
+def unfit_node(scene: Scene) -> Target:
+    """Pick the node that something was done to."""
+    return Target(node=next(node.name for node in scene.nodes if not node.fit))
+
+
+# -- when it is over -------------------------------------------------------------------------------------------------
+
+
+def has_moved(scene: Scene, target: Target) -> bool:
+    """Whether the target's address is active on another node, and everything else is as wanted."""
+    here = any(row.address == target.address and row.node == target.node for row in scene.addresses)
+    return not here and scene.settled
+
+
+def is_back(scene: Scene, target: Target) -> bool:
+    """Whether the target's address is not on the other node any more, for the provider too, and all is as wanted."""
+    return target.address not in scene.node(target.other).addresses and scene.settled
+
+
+def ingress_has(count: int) -> Settled:
+    """Whether the ingress pool has that many addresses, all active."""
+
+    def settled(scene: Scene, target: Target) -> bool:
+        del target
+        return len([row for row in scene.addresses if row.pool == "ingress"]) == count and scene.settled
+
+    return settled
+
+
+def game_is_active(scene: Scene, target: Target) -> bool:
+    """Whether the game's address is active."""
+    del target
+    return bool(scene.active("game"))
+
+
+# -- the steps -------------------------------------------------------------------------------------------------------
+
+OPENING = (
+    Step(
+        "Pool ingress is created: desiredIPs 2",
+        "Its nodes: role=ingress with a ready ingress pod. Missing addresses are created on free ones.",
+        nothing,
+        lambda stage, _: stage.create_ingress(),
+        ingress_has(2),
+    ),
+    Step(
+        "Pool game is created: ips 192.0.2.200",
+        "Its nodes: role=game. The address exists, on a fit node: there it stays.",
+        nothing,
+        lambda stage, _: stage.create_game(),
+        game_is_active,
+    ),
+)
+"""What happens once, at the start."""
+
+ROUND = (
+    Step(
+        "{node} fails: NotReady. It held {address}",
+        "An address on an unfit node moves to the first free fit one.",
+        holder_of("ingress"),
+        lambda stage, target: stage.set_node_ready(target.node, ready=False),
+        has_moved,
+    ),
+    Step(
+        "{node} is Ready again",
+        "Nothing moves: every address is on a fit node already.",
+        unfit_node,
+        lambda stage, target: stage.set_node_ready(target.node, ready=True),
+    ),
+    Step(
+        "The pod on {node} is unready. The node held {address}",
+        "The node is up, but traffic would find nobody there: the address moves.",
+        holder_of("ingress"),
+        lambda stage, target: stage.set_pod_ready(target.node, ready=False),
+        has_moved,
+    ),
+    Step(
+        "The pod on {node} is ready again",
+        "Again nothing moves.",
+        unfit_node,
+        lambda stage, target: stage.set_pod_ready(target.node, ready=True),
+    ),
+    Step(
+        "Somebody moves {address} from {node} to {other} by hand",
+        "The provider is the truth: it is compared every {recheck}, by default 300 s.",
+        holder_and_stranger,
+        lambda stage, target: stage.move_by_hand(target.address, target.other),
+        is_back,
+        reads=("list_addresses",),
+    ),
+    Step(
+        "{node} is cordoned and drained. It held {address}",
+        "The pool does not tolerate the taint: the address leaves before the node does.",
+        holder_of("game"),
+        lambda stage, target: stage.cordon(target.node),
+        has_moved,
+    ),
+    Step(
+        "{node} is uncordoned",
+        "Nothing moves: a move for no reason would only cut connections.",
+        unfit_node,
+        lambda stage, target: stage.uncordon(target.node),
+    ),
+    Step(
+        "desiredIPs of pool ingress is raised from 2 to 3",
+        "The intent to create is recorded first: a crash now would lose no address.",
+        nothing,
+        lambda stage, _: stage.set_desired_ips(3),
+        ingress_has(3),
+    ),
+    Step(
+        "desiredIPs of pool ingress is lowered from 3 to 2",
+        "With reclaimPolicy Delete the surplus is given back; by default it is kept.",
+        nothing,
+        lambda stage, _: stage.set_desired_ips(2),
+        ingress_has(2),
+    ),
+    Step(
+        "{node} fails, and the provider answers 429. It held {address}",
+        "The provider asks for a second of patience, and gets it.",
+        holder_of("ingress"),
+        lambda stage, target: (stage.limit_rate_once(), stage.set_node_ready(target.node, ready=False)),
+        has_moved,
+    ),
+    Step(
+        "{node} is Ready again",
+        "Nothing moves.",
+        unfit_node,
+        lambda stage, target: stage.set_node_ready(target.node, ready=True),
+    ),
+    Step(
+        "The pod on {node} is unready, and the provider answers 500",
+        "Did the call work? {address} is read first, and then assigned again.",
+        holder_of("ingress"),
+        lambda stage, target: (stage.fail_once(), stage.set_pod_ready(target.node, ready=False)),
+        has_moved,
+        reads=("describe",),
+    ),
+    Step(
+        "The pod on {node} is ready again",
+        "Nothing moves.",
+        unfit_node,
+        lambda stage, target: stage.set_pod_ready(target.node, ready=True),
+    ),
+)
+"""What happens again and again."""

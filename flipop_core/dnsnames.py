@@ -1,0 +1,77 @@
+"""DNS names: from what a resource says, in whatever spelling, to one FQDN: lower case, ASCII, no trailing dot."""
+
+from __future__ import annotations
+
+import re
+
+import idna
+
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_ZONE_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class DNSNameError(ValueError):
+    """The text is no DNS name, or does not lie in the zone; the message says why."""
+
+
+def is_zone_id(zone: str) -> bool:
+    """Whether ``zone`` is a provider's zone ID (Cloudflare's: 32 hexadecimal digits) instead of a name."""
+    return _ZONE_ID.fullmatch(zone) is not None
+
+
+def zone_name(zone: str) -> str:
+    """Return the canonical name of a zone; a zone ID stays as it is. Raises DNSNameError."""
+    return zone if is_zone_id(zone) else _canonical(zone)
+
+
+def record_fqdn(record_name: str, zone: str) -> str:
+    """Return the FQDN of a record name in a zone. Raises DNSNameError.
+
+    ``@`` and the empty name are the zone itself. A name that ends with a dot is absolute, and so is one that ends with
+    the zone; every other is relative to the zone. In a zone given by its ID, names are absolute.
+    """
+    absolute = record_name.endswith(".")
+    name = record_name.strip()
+    if is_zone_id(zone):
+        if "." not in name:
+            raise DNSNameError("with a zone ID, write the record's whole name")
+        return _canonical(name)
+    apex = _canonical(zone)
+    if name in ("", "@"):
+        return apex
+    fqdn = _canonical(name)
+    if fqdn == apex or fqdn.endswith(f".{apex}"):
+        return fqdn
+    if absolute:
+        raise DNSNameError(f"{name} does not lie in zone {apex}")
+    return _checked(f"{fqdn}.{apex}")
+
+
+def _canonical(name: str) -> str:
+    labels = name.strip().removesuffix(".").split(".")
+    return _checked(".".join(_ascii_label(label, first=index == 0) for index, label in enumerate(labels)))
+
+
+def _ascii_label(label: str, *, first: bool) -> str:
+    if label == "*" and first:
+        return label
+    lower = label.lower()
+    if lower.isascii():
+        text = lower
+    else:
+        try:
+            text = idna.encode(label, uts46=True).decode()
+        except idna.IDNAError as error:
+            raise DNSNameError(f"{label!r} is no label of a DNS name: {error}") from None
+    if not _LABEL.fullmatch(text):
+        raise DNSNameError(
+            f"{label!r} is no label of a DNS name: 1 to 63 letters, digits, '-' and '_', none of '-' at its ends; '*' "
+            "only as the first"
+        )
+    return text
+
+
+def _checked(fqdn: str) -> str:
+    if len(fqdn) > 253:
+        raise DNSNameError(f"the name has {len(fqdn)} characters, at most 253 are allowed")
+    return fqdn

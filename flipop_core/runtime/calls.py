@@ -1,0 +1,65 @@
+"""Calls to one provider, on threads of their own: what IP and DNS accounts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_futures
+from typing import TypeVar
+
+import structlog
+
+from flipop_core.errors import OutcomeUnknown, ProviderError, Unavailable
+from flipop_core.model import Key
+from flipop_core.runtime.metrics import Metrics
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Calls:
+    """Runs work side by side, bounded, and times and counts each call of the provider ``name``."""
+
+    def __init__(self, name: str, *, max_workers: int, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._clock = clock
+        self._running: set[Future[None]] = set()
+        self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix=f"provider-{name}")
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run ``work`` on a thread; nothing is started after `close`."""
+        try:
+            future = self._executor.submit(self._guarded, work)
+        except RuntimeError:
+            return  # shut down: the process ends, and what was not sent is planned again by the next one
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+
+    def timed(self, call: str, owner: Key, function: Callable[[], T], *, read: bool = False) -> T | ProviderError:
+        """Make one call and count it. An exception of a foreign type is the plugin's defect, and is contained."""
+        started = self._clock()
+        result: T | ProviderError
+        try:
+            result = function()
+        except ProviderError as error:
+            result = error
+        except Exception as error:
+            _log.exception("provider plugin raised a foreign exception", provider=self._name, call=call)
+            kind = Unavailable if read else OutcomeUnknown
+            result = kind(f"{type(error).__name__} in the provider plugin", provider=self._name, operation=call)
+        failed = isinstance(result, ProviderError)
+        self._metrics.provider_call(self._name, call, owner, failed=failed, seconds=self._clock() - started)
+        return result
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Start nothing more and wait for the calls under way. Return whether all have ended."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        return not wait_futures(list(self._running), timeout=timeout_seconds).not_done
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            _log.exception("defect in handling a provider's answer", provider=self._name)

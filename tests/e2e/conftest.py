@@ -1,0 +1,70 @@
+"""Fixtures for the tests of the running controller, and what a failed one shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flipop_do_testserver import Settings
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.processes import Watchdog
+
+from .world import DEPLOY, World
+
+_WORLDS = pytest.StashKey[list[World]]()
+
+
+@pytest.fixture(scope="session")
+def watchdog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchdog]:
+    watchdog = Watchdog(tmp_path_factory.mktemp("controllers"))
+    yield watchdog
+    watchdog.close()
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane) -> ControlPlane:
+    """The shared control plane with what ``deploy/`` installs, but for the Deployment."""
+    control_plane.apply(DEPLOY / "crds.yaml")
+    control_plane.apply(DEPLOY / "rbac.yaml")
+    return control_plane
+
+
+@pytest.fixture
+def make_world(
+    request: pytest.FixtureRequest, tmp_path: Path, watchdog: Watchdog
+) -> Iterator[Callable[[ControlPlane, Settings], World]]:
+    """Make worlds on any control plane, with any settings of the provider."""
+    worlds = request.node.stash.setdefault(_WORLDS, [])
+
+    def make(cluster: ControlPlane, settings: Settings) -> World:
+        directory = tmp_path / f"world-{len(worlds)}"
+        directory.mkdir()
+        world = World(cluster, directory, watchdog, settings)
+        worlds.append(world)
+        return world
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+@pytest.fixture
+def world(cluster: ControlPlane, make_world: Callable[[ControlPlane, Settings], World]) -> World:
+    """A world on the shared control plane; its account may have as many addresses as it likes."""
+    return make_world(cluster, Settings(reserved_ip_limit=0))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    report = yield
+    if report.failed:
+        for world in item.stash.get(_WORLDS, []):
+            try:
+                text = world.report()
+            except Exception as error:  # the test's own failure is what is to be seen
+                text = f"no report: {error!r}"
+            report.sections.append((f"world {world.id}", text))
+    return report

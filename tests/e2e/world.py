@@ -1,0 +1,305 @@
+"""What a test works in: a namespace of the real API server, an account of the HTTP DigitalOcean, and controllers."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import yaml
+from flipop_do_testserver import DigitalOceanServer, Settings
+
+from tests.controlplane.api import Document, wait_for
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.processes import Watchdog
+
+from .apiproxy import ApiProxy
+from .controller import TOKEN, Controller, environment
+
+API_VERSION = "flipop.digitalocean.com/v1alpha1"
+POOL = "FloatingIPPool"
+RECORD_SET = "NodeDNSRecordSet"
+ANNOTATION = "flipop.digitalocean.com/ipv4-reserved-ip"
+ALLOCATED = "flipop.digitalocean.com/allocated-ips"
+PENDING = "flipop.digitalocean.com/pending-creation"
+FINALIZER = "flipop.digitalocean.com/reclaim"
+LEASE = "floating-ip-pool-controller-leader-election"
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+REGION = "nyc3"
+
+_LOG_LINES = 60
+
+T = TypeVar("T")
+
+
+class TestNode(NamedTuple):
+    """A node and the droplet that it runs on."""
+
+    __test__ = False
+
+    name: str
+    droplet_id: int
+
+    @property
+    def provider_id(self) -> str:
+        return f"digitalocean://{self.droplet_id}"
+
+
+class World:
+    """Objects of one test have names of their own and are removed at its end; `label` selects its nodes.
+
+    `quiet` are messages of the log that may come with level ``error`` in this test.
+    """
+
+    def __init__(self, cluster: ControlPlane, directory: Path, watchdog: Watchdog, settings: Settings) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.id = f"e2e-{secrets.token_hex(3)}"
+        self.label = f"{self.id}=node"
+        self.namespace = cluster.create_namespace()
+        self.cloud = DigitalOceanServer(settings)
+        self.controllers: list[Controller] = []
+        self.quiet: set[str] = set()
+        self._watchdog = watchdog
+        self._nodes: list[str] = []
+        self._exits = ExitStack()
+        self._exits.enter_context(self.cloud)
+
+    # -- what the test makes -----------------------------------------------------------------------------------------
+
+    def node(
+        self,
+        suffix: str,
+        *,
+        ready: bool = True,
+        taints: Sequence[Mapping[str, str]] = (),
+        labels: Mapping[str, str] | None = None,
+        droplet_id: int | None = None,
+        address: str | None = None,
+    ) -> TestNode:
+        """Create a node on a new droplet, or on the given one; ``address`` is put on the droplet."""
+        name = f"{self.id}-{suffix}"
+        number = self.cloud.account.add_droplet(name, REGION) if droplet_id is None else droplet_id
+        if address is not None:
+            self.cloud.account.move(address, number)
+        node = TestNode(name, number)
+        chosen = {self.id: "node"} if labels is None else labels
+        self.cluster.create_node(name, provider_id=node.provider_id, labels=chosen, ready=ready, taints=taints)
+        self._nodes.append(name)
+        return node
+
+    def nodes(self, count: int) -> list[TestNode]:
+        """Create several, named in order."""
+        return [self.node(f"{number:03d}") for number in range(count)]
+
+    def pool(self, name: str = "pool", *, annotations: Mapping[str, str] | None = None, **spec: Any) -> Document:
+        """Create a pool for this test's nodes; ``spec`` replaces what stands there by default."""
+        whole = {"provider": "digitalocean", "region": REGION, "match": {"nodeLabel": self.label}, **spec}
+        return self.cluster.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": POOL,
+                "metadata": {"name": name, "namespace": self.namespace, "annotations": dict(annotations or {})},
+                "spec": whole,
+            }
+        )
+
+    def change(self, name: str = "pool", **spec: Any) -> Document:
+        """Change a pool's spec."""
+        return self.cluster.patch(POOL, name, {"spec": spec}, self.namespace, api_version=API_VERSION)
+
+    def controller(self, *arguments: str, kubeconfig: Path | None = None, **variables: str) -> Controller:
+        """Start ``flipop run`` as the service account of ``deploy/``. It need not lead yet."""
+        log_file = self.directory / f"controller-{len(self.controllers)}.log"
+        started = Controller(self.variables(kubeconfig, **variables), log_file, self._watchdog, arguments)
+        self.controllers.append(started)
+        return started
+
+    def variables(self, kubeconfig: Path | None = None, **changes: str) -> dict[str, str]:
+        """Return the environment of a command."""
+        return environment(kubeconfig or self.kubeconfig(), self.cloud.url, **changes)
+
+    def kubeconfig(self) -> Path:
+        """Return a kubeconfig of the service account."""
+        path = self.directory / "flipop.kubeconfig"
+        return path if path.exists() else self.cluster.kubeconfig_for_service_account("flipop", "flipop", path)
+
+    def proxy(self) -> tuple[ApiProxy, Path]:
+        """Start a proxy to the API server; return it and the service account's kubeconfig that leads there."""
+        proxy = self._exits.enter_context(ApiProxy(self.cluster.url, self.cluster.ca_file))
+        document = yaml.safe_load(self.kubeconfig().read_text())
+        document["clusters"][0]["cluster"] = {"server": proxy.url}
+        path = self.directory / "proxied.kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        return proxy, path
+
+    def expire_lease(self) -> None:
+        """Remove the lease of a controller that was killed, as its 15 s passing would."""
+        self.cluster.delete("Lease", LEASE, "flipop", api_version="coordination.k8s.io/v1")
+
+    # -- what the test sees ------------------------------------------------------------------------------------------
+
+    def object(self, name: str = "pool", kind: str = POOL, namespace: str | None = None) -> Document:
+        """Return a resource as it stands."""
+        found = self.cluster.get(kind, name, namespace or self.namespace, api_version=API_VERSION)
+        assert found is not None, f"there is no {kind} {name}"
+        return found
+
+    def status(self, name: str = "pool", namespace: str | None = None) -> Document:
+        """Return a pool's status, empty when it has none."""
+        return dict(self.object(name, namespace=namespace).get("status") or {})
+
+    def holders(self, name: str = "pool", *, state: str = "active", namespace: str | None = None) -> dict[str, str]:
+        """Return the addresses in ``state`` and the node of each, as the pool's status has them."""
+        ips = self.status(name, namespace).get("ips", {})
+        return {address: ip.get("nodeName", "") for address, ip in ips.items() if ip["state"] == state}
+
+    def condition(self, kind: str = "Ready", name: str = "pool", object_kind: str = POOL) -> Document:
+        """Return a condition, empty when there is none."""
+        conditions = (self.object(name, object_kind).get("status") or {}).get("conditions") or []
+        return next((each for each in conditions if each["type"] == kind), {})
+
+    def events(self, reason: str | None = None, namespace: str | None = None) -> list[Document]:
+        """Return the events of this test's namespace."""
+        events = self.cluster.list_objects("Event", namespace or self.namespace, api_version="events.k8s.io/v1")
+        return [event for event in events if reason in (None, event["reason"])]
+
+    def annotation(self, node: TestNode) -> str | None:
+        """Return what a node is annotated with."""
+        found = self.cluster.get("Node", node.name)
+        assert found is not None
+        value = found["metadata"].get("annotations", {}).get(ANNOTATION)
+        return None if value is None else str(value)
+
+    def held(self) -> dict[str, int | None]:
+        """Return all addresses of the account and the droplet of each."""
+        return {address: each.droplet_id for address, each in self.cloud.account.addresses().items()}
+
+    def mutations(self, since: float = 0.0) -> list[str]:
+        """Return the provider calls that change something, since ``since`` (monotonic seconds)."""
+        entries = [entry for entry in self.cloud.journal.entries() if entry.method != "GET" and entry.time >= since]
+        return [f"{entry.method} {entry.path} {json.dumps(entry.body)} -> {entry.status}" for entry in entries]
+
+    def reads(self, since: float = 0.0) -> list[str]:
+        """Return the provider calls that read, since ``since``."""
+        entries = self.cloud.journal.entries("GET")
+        return [f"GET {entry.path}?{entry.query}" for entry in entries if entry.time >= since]
+
+    def lease(self) -> Document:
+        """Return the spec of the leader lease."""
+        found = self.cluster.get("Lease", LEASE, "flipop", api_version="coordination.k8s.io/v1")
+        return {} if found is None else dict(found["spec"])
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def until(self, predicate: Callable[[], T | None], message: str, timeout_seconds: float = 10.0) -> T:
+        """Wait for ``predicate`` and return what it returned."""
+        return wait_for(predicate, timeout_seconds, message, 0.02)
+
+    def until_active(self, count: int, name: str = "pool", timeout_seconds: float = 15.0) -> dict[str, str]:
+        """Wait until so many of a pool's addresses are active; return them and the node of each."""
+
+        def active() -> dict[str, str] | None:
+            holders = self.holders(name)
+            return holders if len(holders) == count else None
+
+        return self.until(active, f"{count} active addresses in {name}", timeout_seconds)
+
+    def until_moved(self, address: str, node: TestNode, name: str = "pool", timeout_seconds: float = 10.0) -> None:
+        """Wait until an address is active on ``node``, for the status and for the provider."""
+        self.until(
+            lambda: self.holders(name).get(address) == node.name and self.held()[address] == node.droplet_id,
+            f"{address} on {node.name}",
+            timeout_seconds,
+        )
+
+    def until_reason(
+        self, reason: str, name: str = "pool", kind: str = POOL, timeout_seconds: float = 10.0
+    ) -> Document:
+        """Wait until Ready is False for ``reason``, and return the condition."""
+
+        def refused() -> Document | None:
+            ready = self.condition("Ready", name, kind)
+            return ready if ready.get("status") == "False" and ready["reason"] == reason else None
+
+        return self.until(refused, f"Ready=False for {reason}", timeout_seconds)
+
+    def until_at_rest(self, quiet_seconds: float = 0.5) -> float:
+        """Wait until every pool is Ready and neither provider nor status has changed for a while; return that moment."""
+
+        def seen() -> tuple[object, ...]:
+            pools = self.cluster.list_objects(POOL, self.namespace, api_version=API_VERSION)
+            return tuple(pool["metadata"]["resourceVersion"] for pool in pools), len(self.mutations())
+
+        deadline = time.monotonic() + 30.0
+        last, since = seen(), time.monotonic()
+        while time.monotonic() - since < quiet_seconds:
+            assert time.monotonic() < deadline, "the controller does not come to rest"
+            time.sleep(0.05)
+            if (now := seen()) != last:
+                last, since = now, time.monotonic()
+        return since
+
+    def stays(self, predicate: Callable[[], bool], seconds: float, message: str) -> None:
+        """Check that something is so and remains so."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert predicate(), message
+            time.sleep(0.05)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def report(self) -> str:
+        """Describe everything a failure is understood from."""
+        parts = []
+        for number, controller in enumerate(self.controllers):
+            ending = "running" if controller.running else f"ended with {controller.exit_code}"
+            tail = "\n".join(controller.log().splitlines()[-_LOG_LINES:])
+            parts.append(f"controller {number} ({ending}):\n{tail}")
+        calls = [f"{e.method} {e.path} {e.body} -> {e.status} {e.fault}" for e in self.cloud.journal.entries()]
+        parts.append("provider calls:\n" + "\n".join(calls[-_LOG_LINES:]))
+        parts.append(f"provider addresses: {self.held()}")
+        for pool in self.cluster.list_objects(POOL, self.namespace, api_version=API_VERSION):
+            shown = {key: pool["metadata"].get(key) for key in ("name", "annotations", "finalizers")}
+            parts.append(json.dumps({**shown, "spec": pool["spec"], "status": pool.get("status")}, indent=1))
+        return "\n\n".join(parts)
+
+    def close(self) -> None:
+        """End what runs and remove what was made; a defect that showed on the way is an error."""
+        try:
+            for controller in self.controllers:
+                controller.stop()
+            self._check_logs()
+            assert not self.cloud.violations, self.cloud.violations
+        finally:
+            self._clean()
+            self._exits.close()
+
+    def _check_logs(self) -> None:
+        for controller in self.controllers:
+            assert TOKEN not in controller.log(), "the log shows the provider's token"
+            for line in controller.lines():
+                failed = line.get("level") in ("error", "fatal") or "text" in line or "exception" in line
+                assert not failed or line.get("msg") in self.quiet, f"an error in the log: {line}"
+
+    def _clean(self) -> None:
+        for kind in (POOL, RECORD_SET):
+            if self.cluster.request("GET", f"/apis/{API_VERSION}/{kind.lower()}s?limit=1")[0] == 404:
+                continue
+            for found in self.cluster.list_objects(kind, api_version=API_VERSION):
+                name, namespace = found["metadata"]["name"], found["metadata"]["namespace"]
+                self.cluster.delete(kind, name, namespace, api_version=API_VERSION)
+                if found["metadata"].get("finalizers"):
+                    self._let_go(kind, name, namespace)
+        for node in self._nodes:
+            self.cluster.delete("Node", node)
+        self.expire_lease()
+
+    def _let_go(self, kind: str, name: str, namespace: str) -> None:
+        if self.cluster.get(kind, name, namespace, api_version=API_VERSION) is not None:
+            body = {"metadata": {"finalizers": None}}
+            self.cluster.patch(kind, name, body, namespace, api_version=API_VERSION)
