@@ -48,6 +48,7 @@ controlplane: setup ## build or find etcd and kube-apiserver; their directory is
 
 crds: setup ## write deploy/crds from the resource types
 	$(BIN)/flipop crds --output-dir deploy/crds
+	$(BIN)/flipop crds > deploy/crds.yaml
 
 constraints: setup ## resolve the newest versions into requirements/constraints.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

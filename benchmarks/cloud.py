@@ -32,6 +32,13 @@ class Cloud:
         """Close the connections."""
         self._pool.clear()
 
+    def warm_up(self) -> None:
+        """Make a first call to the API: the server imports what it needs at that moment, for 0.3 s."""
+        headers = {"Authorization": "Bearer dop_v1_warm_up"}
+        response = self._pool.request("GET", f"{self.url}/v2/reserved_ips", headers=headers, timeout=30.0)
+        if response.status != 200:
+            raise RuntimeError(f"the provider answered {response.status}: {response.data!r}")
+
     def add_droplets(self, count: int) -> list[int]:
         """Create droplets and return their numbers."""
         ids: list[int] = self._post("droplets", {"count": count, "region": REGION})["ids"]

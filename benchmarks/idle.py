@@ -12,6 +12,7 @@ import math
 import tempfile
 import time
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,13 @@ def _idle(options: Options, pools: int, addresses: int) -> list[Figure]:
                 for number in range(pools):
                     running.wait_settled(controller, f"p{number}", each)
                 time.sleep(RECHECK_SECONDS)
-                began, before, begin = time.monotonic(), controller.usage(), log.stat().st_size
+                began, began_at, before = time.monotonic(), time.time(), controller.usage()
                 # The window ends between two rechecks, whatever their jitter.
                 time.sleep(options.repetitions(RECHECKS) * RECHECK_SECONDS * _JITTER)
                 controller.require_running()
                 window, after = time.monotonic() - began, controller.usage()
                 calls = running.cloud.calls(began)
-                requests = _requests(log, begin)
+                requests = _requests(log, began_at, began_at + window)
     name = f"{addresses} IPs in {pools} {'pool' if pools == 1 else 'pools'}"
     per_hour = _HOUR_SECONDS / window
     others = sum(requests.values()) - requests["leases write"] - requests["other write"] - requests["watch"]
@@ -91,11 +92,16 @@ def _fill(running: Stage, droplets: list[int], pools: int, each: int) -> None:
         running.create_pool(f"p{number}", addresses, {"nodeLabel": f"pool=p{number}"})
 
 
-def _requests(log: Path, offset: int) -> Counter[str]:
-    with log.open("rb") as file:
-        file.seek(offset)
-        entries: list[dict[str, Any]] = [json.loads(line) for line in file.read().splitlines()]
-    return Counter(_kind(entry) for entry in entries if entry["user"]["username"] == ACCOUNT)
+def _requests(log: Path, begin: float, end: float) -> Counter[str]:
+    """Count the controller's requests between two Unix times by kind."""
+    kinds: Counter[str] = Counter()
+    *lines, _incomplete = log.read_bytes().split(b"\n")
+    for line in lines:
+        entry = json.loads(line)
+        moment = datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+        if entry["user"]["username"] == ACCOUNT and begin <= moment < end:
+            kinds[_kind(entry)] += 1
+    return kinds
 
 
 def _kind(entry: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 from benchmarks.figures import Figure, Options
@@ -64,10 +65,11 @@ def stop(options: Options) -> list[Figure]:
     with stage(options) as running:
         running.add_nodes(NODES)
         running.create_pool(POOL, running.cloud.add_addresses(3))
-        for _ in range(options.repetitions(10)):
+        for _ in range(options.repetitions(20)):
             with running.controller() as controller:
+                controller.wait_leading()
                 running.wait_settled(controller, POOL, 3)
-                time.sleep(1.0)
+                time.sleep(random.uniform(2.0, 3.0))  # at rest, and at any moment between two renewals
                 seconds.append(controller.terminate())
             holder = _lease_holder(running)
             if holder:

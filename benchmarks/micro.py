@@ -188,8 +188,8 @@ def _drain(keys: list[Key], adds: int) -> None:
         for key in keys:
             waiting.add(key)
     taken = 0
-    while (key := waiting.get(timeout_seconds=0.0)) is not None:
-        waiting.done(key)
+    while (next_key := waiting.get(timeout_seconds=0.0)) is not None:
+        waiting.done(next_key)
         taken += 1
     if taken != len(keys):
         raise RuntimeError(f"{taken} of {len(keys)} keys came out of the queue")

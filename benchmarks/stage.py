@@ -53,6 +53,15 @@ class Controller:
         """The process's id."""
         return self._process.pid
 
+    def wait_leading(self) -> None:
+        """Wait until it has the lease; before, it writes nothing, and the status may be its predecessor's."""
+
+        def leading() -> bool:
+            self.require_running()
+            return "lease acquired" in self.log()
+
+        wait_for(leading, _SETTLE_TIMEOUT_SECONDS, "the controller to lead")
+
     def require_running(self) -> None:
         """Raise RuntimeError with the end of its log if it has ended."""
         if not self._process.running:
@@ -207,6 +216,7 @@ def _start_cloud(stack: ExitStack, options: Options, directory: Path, watchdog: 
 
     cloud = Cloud(wait_for(url, 30.0, "the provider's URL"))
     stack.callback(cloud.close)
+    cloud.warm_up()
     return cloud
 
 

@@ -45,11 +45,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``kubeconfig`` is a path, empty for $KUBECONFIG, the pod's service account or ~/.kube/config; ``context`` one of its
     contexts, empty for the current one. ``namespace`` is where the leader lease lives, empty for the context's or the
     pod's own. ``metrics_bind_addr`` is ``HOST:PORT`` for /metrics, /healthz and /readyz, empty for none.
-    ``leader_election`` may be off only where no second process can run. ``recheck_seconds`` is how often a pool at rest
-    is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider and
-    ``api_timeout_seconds`` one write to the API server. ``stop_timeout_seconds`` is how long work in flight may take
-    after SIGTERM. ``cluster_name`` tells the addresses of several clusters in one account apart, where a provider can
-    tag.
+    ``leader_election`` may be off only where no second process can run. ``recheck_seconds`` is how often a pool at
+    rest is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider.
+    ``stop_timeout_seconds`` is how long work in flight may take after SIGTERM. ``cluster_name`` tells the addresses
+    of several clusters in one account apart, where a provider can tag.
     """
 
     kubeconfig: str = ""
@@ -64,7 +63,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_period_seconds: float = 2.0
     recheck_seconds: float = 300.0
     provider_timeout_seconds: float = 7.0
-    api_timeout_seconds: float = 5.0
     stop_timeout_seconds: float = 15.0
     cluster_name: str = ""
 
@@ -90,13 +88,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.lease_duration_seconds:g}, {self.renew_deadline_seconds:g}, {self.retry_period_seconds:g}"
             )
         longest = self.renew_deadline_seconds - self.retry_period_seconds
-        for name in ("provider_timeout_seconds", "api_timeout_seconds"):
-            # A call is sent only while more of the lease is left than it may take; at rest this much is left.
-            if getattr(self, name) >= longest:
-                raise ConfigError(
-                    f"{name}: {getattr(self, name)!r}: it must be less than {longest:g}, which is "
-                    "renew_deadline_seconds - retry_period_seconds, or calls would wait for a lease that never lasts"
-                )
+        # A call is sent only while more of the lease is left than it may take; at rest this much is left.
+        if self.provider_timeout_seconds >= longest:
+            raise ConfigError(
+                f"provider_timeout_seconds: {self.provider_timeout_seconds!r}: it must be less than {longest:g}, the "
+                "renew_deadline_seconds - retry_period_seconds, or calls would wait for a lease that never lasts"
+            )
 
     @property
     def bind_address(self) -> BindAddress:

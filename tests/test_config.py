@@ -82,7 +82,6 @@ class TestSettings:
             ({"renew_deadline_seconds": 15}, "not 15, 15, 2"),
             ({"retry_period_seconds": 10}, "not 15, 10, 10"),
             ({"provider_timeout_seconds": 8.0}, r"provider_timeout_seconds: 8\.0: it must be less than 8"),
-            ({"api_timeout_seconds": 9.0}, "api_timeout_seconds"),
             ({"cluster_name": "a cluster"}, "cluster_name: 'a cluster'"),
             ({"cluster_name": "a" * 64}, "cluster_name"),
             ({"metrics_bind_addr": "8080"}, "metrics_bind_addr: '8080': write HOST:PORT"),

@@ -85,9 +85,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     """
     if ctx.invoked_subcommand is None:
         ctx.exit(_run(ctx, options))
-    default = click.core.ParameterSource.DEFAULT
-    given = {name: value for name, value in options.items() if ctx.get_parameter_source(name) is not default}
-    ctx.default_map = dict.fromkeys(cli.commands, given)
+    ctx.default_map = dict.fromkeys(cli.commands, options)  # what the command does not say itself, the root has said
 
 
 @cli.command(

@@ -74,7 +74,7 @@ def _thread_ended(args: threading.ExceptHookArgs) -> None:
 
 
 def _human_renderers() -> tuple[structlog.typing.Processor, ...]:
-    # The default traceback shows local variables, and those may hold a credential.
+    # Exceptions are plain text by now; the default formatter would show local variables, which may hold a credential.
     colors = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     renderer = ConsoleRenderer(colors=colors, exception_formatter=plain_traceback)
     return TimeStamper(fmt="%H:%M:%S", utc=False), renderer

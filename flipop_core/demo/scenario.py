@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -19,7 +20,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 Pick = Callable[[Scene], Target]
-Cause = Callable[[Stage, Target], object]
+Cause = Callable[[Stage, Target], None]
 Settled = Callable[[Scene, Target], bool]
 
 
@@ -27,7 +28,8 @@ class Step(msgspec.Struct, frozen=True):
     """One thing that happens.
 
     ``title`` and ``why`` may name the target's fields in braces. ``settled`` tells when the controller has done its
-    part; None when it is to do nothing. ``reads`` are the reads of the provider that belong to the story.
+    part; None when it is to do nothing. ``finds`` names the target's field with the node that the provider is to show
+    for the address before the controller acts: then that read belongs to the story.
     """
 
     title: str
@@ -35,7 +37,7 @@ class Step(msgspec.Struct, frozen=True):
     pick: Pick
     cause: Cause
     settled: Settled | None = None
-    reads: tuple[str, ...] = ()
+    finds: Literal["", "node", "other"] = ""
 
 
 # -- what a step is about --------------------------------------------------------------------------------------------
@@ -47,11 +49,11 @@ def nothing(scene: Scene) -> Target:
     return Target()
 
 
-def holder_of(pool: str) -> Pick:
-    """Pick the first active address of a pool, and its node."""
+def holder_of(pool: str, index: int = 0) -> Pick:
+    """Pick an active address of a pool, by default the first, and its node."""
 
     def pick(scene: Scene) -> Target:
-        row = scene.active(pool)[0]
+        row = scene.active(pool)[index]
         return Target(node=row.node, address=row.address)
 
     return pick
@@ -67,6 +69,21 @@ def holder_and_stranger(scene: Scene) -> Target:
 def unfit_node(scene: Scene) -> Target:
     """Pick the node that something was done to."""
     return Target(node=next(node.name for node in scene.nodes if not node.fit))
+
+
+# -- what happens, where it is more than one thing -------------------------------------------------------------------
+
+
+def fail_node_and_limit_rate(stage: Stage, target: Target) -> None:
+    """Let the node fail while the provider is busy."""
+    stage.limit_rate_once()
+    stage.set_node_ready(target.node, ready=False)
+
+
+def fail_pod_and_assignment(stage: Stage, target: Target) -> None:
+    """Let the pod fail while the provider does."""
+    stage.fail_once()
+    stage.set_pod_ready(target.node, ready=False)
 
 
 # -- when it is over -------------------------------------------------------------------------------------------------
@@ -136,7 +153,7 @@ ROUND = (
     Step(
         "The pod on {node} is unready. The node held {address}",
         "The node is up, but traffic would find nobody there: the address moves.",
-        holder_of("ingress"),
+        holder_of("ingress", -1),
         lambda stage, target: stage.set_pod_ready(target.node, ready=False),
         has_moved,
     ),
@@ -152,7 +169,7 @@ ROUND = (
         holder_and_stranger,
         lambda stage, target: stage.move_by_hand(target.address, target.other),
         is_back,
-        reads=("list_addresses",),
+        finds="other",
     ),
     Step(
         "{node} is cordoned and drained. It held {address}",
@@ -185,7 +202,7 @@ ROUND = (
         "{node} fails, and the provider answers 429. It held {address}",
         "The provider asks for a second of patience, and gets it.",
         holder_of("ingress"),
-        lambda stage, target: (stage.limit_rate_once(), stage.set_node_ready(target.node, ready=False)),
+        fail_node_and_limit_rate,
         has_moved,
     ),
     Step(
@@ -197,10 +214,10 @@ ROUND = (
     Step(
         "The pod on {node} is unready, and the provider answers 500",
         "Did the call work? {address} is read first, and then assigned again.",
-        holder_of("ingress"),
-        lambda stage, target: (stage.fail_once(), stage.set_pod_ready(target.node, ready=False)),
+        holder_of("ingress", -1),
+        fail_pod_and_assignment,
         has_moved,
-        reads=("describe",),
+        finds="node",
     ),
     Step(
         "The pod on {node} is ready again",

@@ -16,7 +16,7 @@ ROLE_LABEL = "role"
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """A node. ``pod`` is that of its application, empty when it has none; ``addresses`` are those the provider shows."""
+    """A node. ``pod`` is that of its application, empty for none; ``addresses`` are those that the provider shows."""
 
     name: str
     role: str

@@ -9,12 +9,14 @@ record beside it, in the registry format of external-dns, so that either tool le
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 
 import msgspec
 
-from flipop_core.model import Key
-from flipop_core.plan.actions import Hold
+from flipop_core.model import IPV4_ANNOTATION, Key, NodeView
+from flipop_core.plan.actions import Hold, Plan
+from flipop_core.plan.assess import Assessment
 from flipop_core.plan.limits import Backoff, Gate
 from flipop_core.providers import ProviderCapabilities, RecordSet
 
@@ -131,6 +133,44 @@ def plan_record(observed: RecordObservation, now: float) -> RecordPlan:
     if unread:
         return RecordPlan(read=tuple(unread))
     return _plan_removal(observed) if observed.remove else _plan_values(observed)
+
+
+def pool_values(assessment: Assessment, plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which addresses of a pool its record set must hold, and which may stay in it.
+
+    An address stays while it moves, is read, or fails for the moment; it need not stay when no node can take it.
+    """
+    stranded = {hold.address for hold in plan.holds if hold.reason in ("NoFreeNode", "Draining")}
+    wanted, keepable = set(), set()
+    for state in assessment.enabled:
+        if state.state == "active":
+            wanted.add(state.address)
+        elif not state.missing and state.address not in stranded:
+            keepable.add(state.address)
+    return frozenset(wanted), frozenset(keepable)
+
+
+def node_values(nodes: Iterable[NodeView], address_type: str) -> frozenset[str]:
+    """Return the addresses that nodes publish: of ``status.addresses``, or the annotation's floating IP.
+
+    Only IPv4 ones, for an A record; a node without such an address publishes none.
+    """
+    values: set[str] = set()
+    for node in nodes:
+        if address_type == IPV4_ANNOTATION:
+            found = [node.reserved_ipv4]
+        else:
+            wanted = address_type or "ExternalIP"
+            found = [address.address for address in node.addresses if address.type == wanted]
+        values.update(text for text in found if _is_ipv4(text))
+    return frozenset(values)
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 4
+    except ValueError:
+        return False
 
 
 def owned_values(observed: RecordObservation) -> frozenset[str]:

@@ -82,7 +82,8 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``candidates_change_at`` when that may change by time alone. ``claims`` maps each address that any resource uses to
     its first claimant. ``reserved_nodes`` are nodes that other creations have been begun on, ``doubtful_creations``
     how many others are begun. ``gate`` closes the provider to every call, ``read_gate`` to account reads.
-    ``new_claim`` names a creation, should one be begun.
+    ``new_claim`` names a creation, should one be begun. ``published`` are the addresses that the pool's DNS record set
+    is known to hold, ``records_pending`` whether records are still to be removed before the pool may go.
     """
 
     key: Key
@@ -104,6 +105,8 @@ class PoolObservation(msgspec.Struct, frozen=True):
     read_gate: Gate = Gate()
     memory: PoolMemory = PoolMemory()
     new_claim: str = ""
+    published: frozenset[str] = frozenset()
+    records_pending: bool = False
     cluster: str = ""
 
 

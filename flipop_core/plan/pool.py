@@ -20,6 +20,7 @@ from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.creation import creation_unfinished, plan_creation
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import NEVER, PoolObservation
+from flipop_core.resources.types import FloatingIPPoolSpec
 
 
 def plan_pool(observed: PoolObservation, now: float) -> Plan:
@@ -29,17 +30,22 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         _plan_deletion(draft)
         return draft.plan()
     draft.look_at(observed.candidates_change_at)
-    wants_finalizer = observed.spec.reclaim_policy == "Delete"
-    if wants_finalizer != observed.has_finalizer:
-        draft.act(SetFinalizer(present=wants_finalizer))
+    if wants_finalizer(observed.spec) != observed.has_finalizer:
+        draft.act(SetFinalizer(present=wants_finalizer(observed.spec)))
     _plan_reads(draft)
     if draft.assessment.addresses or draft.assessment.lacking:
         _plan_assignments(draft)
         plan_creation(draft)
-        if wants_finalizer:
+        if observed.spec.reclaim_policy == "Delete":
             _plan_surplus(draft, draft.assessment.surplus)
     _plan_annotations(draft)
     return draft.plan()
+
+
+def wants_finalizer(spec: FloatingIPPoolSpec) -> bool:
+    """Whether something is to be given back when the pool is deleted: addresses, or DNS records."""
+    record_set = spec.dns_record_set
+    return spec.reclaim_policy == "Delete" or (record_set is not None and record_set.reclaim_policy == "Delete")
 
 
 def _plan_reads(draft: Draft) -> None:
@@ -144,6 +150,8 @@ def _plan_release(draft: Draft, state: AddressState) -> None:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
     elif backoff is not None and backoff.not_before > draft.now:
         draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
+    elif state.address in draft.observed.published:
+        draft.hold("Published", "it is in DNS, and is given back when it has left", address=state.address)
     elif state.provider_id is not None:
         draft.unassign(state.address, state.provider_id, "it is to be deleted")
     else:
@@ -166,7 +174,8 @@ def _plan_deletion(draft: Draft) -> None:
         own = {address for address in observed.ledger.created if draft.owns(address) and address not in given}
         if creation_unfinished(observed) or own:
             return
-    draft.act(SetFinalizer(present=False))
+    if not observed.records_pending:
+        draft.act(SetFinalizer(present=False))
 
 
 def _plan_annotations(draft: Draft) -> None:

@@ -10,7 +10,7 @@ from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.observed import PoolObservation
-from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus, NodeDNSRecordSetStatus
+from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus, NodeDNSRecordSetStatus, RecordStatus
 
 _HOLD_ORDER = (
     "AccessDenied",
@@ -31,24 +31,40 @@ class Trouble(msgspec.Struct, frozen=True, gc=False):
     failure: bool = False
 
 
-def pool_status(
-    observed: PoolObservation, plan: Plan, generation: int, timestamp: str, dns_problem: ConfigError | None = None
-) -> FloatingIPPoolStatus:
-    """Return the status of the pool as observed, with ``plan`` under way. ``timestamp`` is RFC 3339.
+class DNSReport(msgspec.Struct, frozen=True):
+    """What the status says of a pool's record sets. ``problem``: the spec is wrong; its addresses are kept even so."""
 
-    ``dns_problem`` is what is wrong with its dnsRecordSet; the addresses are kept all the same.
-    """
+    problem: ConfigError | None = None
+    hold: Hold | None = None
+    settled: bool = True
+    records: tuple[RecordStatus, ...] = ()
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps the record set from being right."""
+        if self.problem is not None:
+            return Trouble(problem_reason(self.problem), str(self.problem), failure=True)
+        if self.hold is not None:
+            return Trouble(self.hold.reason, self.hold.message, failure=True)
+        return None if self.settled else Trouble("UpdatingDNS", "a DNS change is under way")
+
+
+def pool_status(
+    observed: PoolObservation, plan: Plan, generation: int, timestamp: str, dns: DNSReport | None = None
+) -> FloatingIPPoolStatus:
+    """Return the status of the pool as observed, with ``plan`` under way. ``timestamp`` is RFC 3339."""
     assessment = assess(observed)
+    dns = dns if dns is not None else DNSReport()
     trouble = _trouble(observed, assessment, plan)
-    if dns_problem is not None and (trouble is None or not trouble.failure):
-        trouble = Trouble(problem_reason(dns_problem), str(dns_problem), failure=True)
+    if dns.trouble is not None and (trouble is None or (dns.trouble.failure and not trouble.failure)):
+        trouble = dns.trouble
     active = sum(1 for state in assessment.addresses if state.state == "active")
     names = {node.provider_id: node.name for node in assessment.candidates}
     failing = {*observed.memory.nodes, *(provider_id for _, provider_id in observed.memory.pairs)}
     moving = any(state.state == "in-progress" and state.known for state in assessment.addresses)
     conditions = (
         _ready(trouble, active, assessment.desired),
-        _progressing(moving or bool(plan.actions) or observed.ledger.pending is not None),
+        _progressing(moving or not dns.settled or bool(plan.actions) or observed.ledger.pending is not None),
         _degraded(trouble),
     )
     return FloatingIPPoolStatus(
@@ -58,6 +74,7 @@ def pool_status(
         error=trouble.message if trouble is not None and trouble.failure else "",
         allocated_ips=observed.ledger.allocated,
         adopted_ips=observed.ledger.adopted,
+        records=dns.records,
         desired_count=assessment.desired,
         active_count=active,
         candidate_count=len(assessment.candidates),
@@ -87,6 +104,35 @@ def invalid_record_set_status(
         state="error",
         observed_generation=generation,
         conditions=merge_conditions(previous.conditions, _invalid_conditions(problem), generation, timestamp),
+    )
+
+
+def record_set_status(
+    previous: NodeDNSRecordSetStatus,
+    records: tuple[RecordStatus, ...],
+    hold: Hold | None,
+    *,
+    settled: bool,
+    published: int,
+    generation: int,
+    timestamp: str,
+) -> NodeDNSRecordSetStatus:
+    """Return the status of a NodeDNSRecordSet that is acted on. ``published`` is how many addresses it holds."""
+    trouble = Trouble(hold.reason, hold.message, failure=True) if hold is not None else None
+    if trouble is None and not settled:
+        trouble = Trouble("Updating", "a DNS change is under way")
+    text = f"{published} addresses are published"
+    if trouble is None:
+        ready = Condition("Ready", "True", "Published", text, "")
+    else:
+        ready = Condition("Ready", "False", trouble.reason, trouble.message, "")
+    conditions = (ready, _progressing(under_way=not settled and hold is None), _degraded(trouble))
+    return NodeDNSRecordSetStatus(
+        error=trouble.message if trouble is not None and trouble.failure else "",
+        state="error" if hold is not None else ("active" if settled else "in-progress"),
+        records=records,
+        observed_generation=generation,
+        conditions=merge_conditions(previous.conditions, conditions, generation, timestamp),
     )
 
 

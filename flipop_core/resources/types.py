@@ -100,6 +100,26 @@ class Match(_Resource, frozen=True):
     ] = ()
 
 
+class Ownership(_Resource, frozen=True):
+    """Marks the records as this cluster's, so that several clusters and tools can tell theirs apart."""
+
+    policy: Annotated[
+        Literal["takeover", "owned"],
+        Meta(
+            description="takeover: values that others put there are removed. owned: they are left alone, and a name "
+            "that holds values nobody has marked is not touched."
+        ),
+    ]
+    owner_id: Annotated[
+        str,
+        Meta(
+            description="Name of the owner, one for each cluster.",
+            pattern="^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
+            max_length=63,
+        ),
+    ] = msgspec.field(name="ownerID")
+
+
 class DNSRecordSet(_Resource, frozen=True):
     """The DNS record set to keep."""
 
@@ -111,6 +131,19 @@ class DNSRecordSet(_Resource, frozen=True):
     provider: Annotated[
         str, Meta(description="DNS provider: digitalocean, cloudflare or another plugin's. Default: spec.provider.")
     ] = ""
+    proxied: Annotated[
+        bool | None, Meta(description="Whether the provider is to proxy the name. Absent: left as it is.")
+    ] = None
+    ownership: Annotated[
+        Ownership | None, Meta(description="Mark the records, and leave others' alone. Absent: no marks, as takeover.")
+    ] = None
+    reclaim_policy: Annotated[
+        Literal["Retain", "Delete"],
+        Meta(
+            description="What happens to the records when the object is deleted, or its zone, recordName or provider "
+            "changes. Default: Retain."
+        ),
+    ] = "Retain"
 
 
 class FloatingIPPoolSpec(_Resource, frozen=True):
@@ -186,6 +219,22 @@ class IPStatus(_Resource, frozen=True):
     error: Annotated[str, Meta(description="Last error, and what to do about it.")] = ""
 
 
+class RecordStatus(_Resource, frozen=True):
+    """A DNS record set that the object keeps, or has kept and still has to remove."""
+
+    provider: Annotated[str, Meta(description="DNS provider.")]
+    zone: Annotated[str, Meta(description="Zone, as the spec names it.")]
+    name: Annotated[str, Meta(description="Fully qualified name.")]
+    type: Annotated[str, Meta(description="A or AAAA.")]
+    owner_id: Annotated[str, Meta(description="Owner that its records are marked with.")] = msgspec.field(
+        default="", name="ownerID"
+    )
+    exclusive: Annotated[bool, Meta(description="Whether values of others are removed too.")] = False
+    reclaim_policy: Annotated[
+        Literal["Retain", "Delete"], Meta(description="What happens to it when it is no longer kept. Default: Retain.")
+    ] = "Retain"
+
+
 class FloatingIPPoolStatus(_Resource, frozen=True):
     """What the controller last saw and did. A report: nothing is decided from it."""
 
@@ -202,6 +251,13 @@ class FloatingIPPoolStatus(_Resource, frozen=True):
     desired_count: Annotated[int, Meta(description="How many addresses the pool should have.")] = -1
     active_count: Annotated[int, Meta(description="How many are active.")] = -1
     candidate_count: Annotated[int, Meta(description="How many nodes are fit.")] = -1
+    records: Annotated[
+        tuple[RecordStatus, ...],
+        Meta(
+            description="DNS record sets kept by this object, the present one first.",
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = ()
     observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
     conditions: Annotated[
         tuple[Condition, ...],
@@ -236,6 +292,13 @@ class NodeDNSRecordSetStatus(_Resource, frozen=True):
     state: Annotated[
         Literal["", "active", "in-progress", "error"], Meta(description="State of the last DNS change.")
     ] = ""
+    records: Annotated[
+        tuple[RecordStatus, ...],
+        Meta(
+            description="DNS record sets kept by this object, the present one first.",
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = ()
     observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
     conditions: Annotated[
         tuple[Condition, ...],

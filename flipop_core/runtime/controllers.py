@@ -9,15 +9,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
 
-import msgspec
 import structlog
 from msgspec.structs import replace
 
 from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI
 from flipop_core.config import Settings
-from flipop_core.errors import ClusterError, ConfigError, Conflict, FlipopError, ObjectNotFound, ResourceInvalid
+from flipop_core.errors import ClusterError, ConfigError, FlipopError, ResourceInvalid
 from flipop_core.model import Applied, Created, Key
 from flipop_core.plan.actions import (
     AnnotateNode,
@@ -42,19 +40,20 @@ from flipop_core.plan.outcomes import (
     remember_recorded,
 )
 from flipop_core.plan.pool import plan_pool
-from flipop_core.plan.report import invalid_status, pool_status
+from flipop_core.plan.report import DNSReport, invalid_status, pool_status
 from flipop_core.resources.parse import PoolView, decode_pool
-from flipop_core.resources.types import RECLAIM_FINALIZER, FloatingIPPoolStatus
+from flipop_core.resources.types import RECLAIM_FINALIZER
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
-from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.metrics import Metrics, PoolSample
 from flipop_core.runtime.nodes import NodeAnnotator
+from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.poolrecords import PoolRecords
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer, merge_difference
+from flipop_core.runtime.writer import Writer
 
 _log = structlog.get_logger(__name__)
 
@@ -73,7 +72,7 @@ class PoolController:
         interests: Interests,
         account_of: Callable[[str], Account],
         check: Callable[[PoolView], ConfigError | None],
-        check_dns: Callable[[PoolView], ConfigError | None],
+        records: PoolRecords,
         queue: WorkQueue,
         writer: Writer,
         recorder: EventRecorder,
@@ -81,22 +80,21 @@ class PoolController:
         clocks: Clocks,
         settings: Settings,
     ) -> None:
-        self._api = api
         self._pools = pools
         self._interests = interests
         self._account_of = account_of
         self._check = check
-        self._check_dns = check_dns
+        self._records = records
         self._queue = queue
-        self._writer = writer
-        self._recorder = recorder
         self._metrics = metrics
         self._clocks = clocks
         self._settings = settings
         self._annotator = NodeAnnotator(api, writer)
+        self._objects = ObjectWriter(
+            FLOATING_IP_POOLS, decode_pool, api=api, store=pools, queue=queue, writer=writer, recorder=recorder
+        )
         self._memories: dict[Key, PoolMemory] = {}
         self._waiting: set[Key] = set()
-        self._reported: dict[Key, tuple[FloatingIPPoolStatus, FloatingIPPoolStatus]] = {}
 
     # -- reconcile ---------------------------------------------------------------------------------------------------
 
@@ -136,6 +134,7 @@ class PoolController:
         if not interest.synced:
             return None
         account = self._account_of(pool.spec.provider)
+        deleting = pool.metadata.deletion_timestamp is not None
         claims = self.claims(pool.spec.provider)
         nodes = interest.nodes()
         pods = interest.ready_pod_nodes() if needs_pod(pool.spec.match) else frozenset[str]()
@@ -148,7 +147,7 @@ class PoolController:
             ledger=pool.ledger,
             status=pool.status,
             has_finalizer=RECLAIM_FINALIZER in pool.metadata.finalizers,
-            deleting=pool.metadata.deletion_timestamp is not None,
+            deleting=deleting,
             nodes=nodes,
             candidates=fit,
             candidates_change_at=None if change_in is None else self._clocks.monotonic() + change_in,
@@ -159,6 +158,8 @@ class PoolController:
             gate=account.gate,
             read_gate=account.read_gate,
             memory=prune(self._memories.get(pool.key, PoolMemory()), self._clocks.monotonic()),
+            published=self._records.published(pool),
+            records_pending=deleting and not self._records.remove(pool),
             new_claim=str(uuid.uuid4()),
             cluster=self._settings.cluster_name,
         )
@@ -184,20 +185,19 @@ class PoolController:
             for key, memory in self._memories.items()
             if memory.creation is not None and memory.creation.phase in ("created", "sent")
         }
-        self._reported.clear()
 
     def _forget(self, key: Key) -> None:
         self._interests.drop(key)
         self._memories.pop(key, None)
-        self._reported.pop(key, None)
+        self._objects.forget(key)
         self._waiting.discard(key)
         self._metrics.remove_pool(key)
 
     def _refuse(self, pool: PoolView, problem: ConfigError) -> None:
         status = invalid_status(pool.status, problem, pool.metadata.generation, self._clocks.timestamp())
-        if self._write_status(pool, status):
+        if self._objects.write_status(pool, status):
             _log.warning("pool is invalid", pool=f"{pool.key.namespace}/{pool.key.name}", problem=str(problem))
-            self._event(pool, "InvalidSpec", str(problem), warning=True)
+            self._objects.event(pool, "InvalidSpec", str(problem), warning=True)
 
     # -- act ---------------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class PoolController:
                 case RecordLedger():
                     self._write_ledger(pool, action)
                 case SetFinalizer():
-                    self._write_finalizer(pool, action)
+                    self._objects.write_finalizer(pool, present=action.present)
                 case AnnotateNode():
                     self._annotator.submit(
                         action, observed.nodes.get(action.node), partial(self._annotated, key, action)
@@ -229,74 +229,20 @@ class PoolController:
             self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
 
     def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
-        metadata = {"annotations": action.ledger.annotations(), "resourceVersion": pool.metadata.resource_version}
+        begins = action.ledger.pending is not None
 
-        def done(body: bytes | None, error: FlipopError | None) -> None:
-            if error is None:
-                if action.ledger.pending is None:
-                    self._remember_recorded(pool.key, action)
-                _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
-            self._written(pool.key, body, error)
+        def done() -> None:
+            if not begins:
+                self._remember_recorded(pool.key, action)
+            _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
 
-        started = self._write_pool(pool, {"metadata": metadata}, done)
-        if started and action.ledger.pending is not None:
+        started = self._objects.write_metadata(pool, {"annotations": action.ledger.annotations()}, done)
+        if started and begins:
             # Remembered before the watch can show it: a creation that nobody here has begun would be looked for first.
             self._remember_recorded(pool.key, action)
 
     def _remember_recorded(self, key: Key, action: RecordLedger) -> None:
         self._memories[key] = remember_recorded(self._memories.get(key, PoolMemory()), action)
-
-    def _write_finalizer(self, pool: PoolView, action: SetFinalizer) -> None:
-        others = [finalizer for finalizer in pool.metadata.finalizers if finalizer != RECLAIM_FINALIZER]
-        finalizers = [*others, RECLAIM_FINALIZER] if action.present else others
-        metadata = {"finalizers": finalizers, "resourceVersion": pool.metadata.resource_version}
-        self._write_pool(pool, {"metadata": metadata}, partial(self._written, pool.key))
-
-    def _write_pool(
-        self,
-        pool: PoolView,
-        patch: dict[str, Any],
-        done: Callable[[bytes | None, FlipopError | None], None],
-        *,
-        subresource: str = "",
-    ) -> bool:
-        metadata = pool.metadata
-
-        def write() -> bytes:
-            try:
-                return self._api.merge_patch(
-                    FLOATING_IP_POOLS,
-                    metadata.namespace,
-                    metadata.name,
-                    patch,
-                    subresource=subresource,
-                    timeout_seconds=WRITE_TIMEOUT_SECONDS,
-                )
-            except Conflict:
-                # The store is behind: fetch what the server has now, and plan again from that.
-                self._store(self._api.get(FLOATING_IP_POOLS, metadata.namespace, metadata.name))
-                raise
-
-        # One write of a pool at a time: a ledger's is guarded by the version that a status' would change.
-        return self._writer.submit(pool.key, FLOATING_IP_POOLS.kind, write, done)
-
-    def _store(self, body: bytes) -> None:
-        self._pools.apply(decode_pool(body))
-
-    def _written(self, key: Key, body: bytes | None, error: FlipopError | None) -> None:
-        if isinstance(error, ObjectNotFound | NotLeader):
-            return
-        if isinstance(error, Conflict):
-            self._queue.add(key)
-            return
-        if error is not None:
-            wait = self._queue.retry(key)
-            _log.warning("write failed", pool=f"{key.namespace}/{key.name}", error=str(error), retry_seconds=wait)
-            return
-        self._queue.forget(key)
-        if body is not None:
-            self._store(body)
-        self._queue.add(key)
 
     def _annotated(self, key: Key, action: AnnotateNode, error: FlipopError | None) -> None:
         if error is None:
@@ -368,12 +314,12 @@ class PoolController:
 
     def _tell(self, pool: PoolView, action: ProviderAction, outcome: Outcome) -> None:
         if isinstance(outcome, FlipopError):
-            self._event(pool, "ActionFailed", f"{action.summary}: {outcome}", warning=True)
+            self._objects.event(pool, "ActionFailed", f"{action.summary}: {outcome}", warning=True)
         elif isinstance(outcome, Created):
-            self._event(pool, "AddressCreated", f"{outcome.address} created")
+            self._objects.event(pool, "AddressCreated", f"{outcome.address} created")
         elif isinstance(action, AssignAddress):
             done = "assigned" if isinstance(outcome, Applied) else "being assigned"
-            self._event(pool, "AddressAssigned", f"{action.address} {done} to node {action.node}")
+            self._objects.event(pool, "AddressAssigned", f"{action.address} {done} to node {action.node}")
 
     # -- report ------------------------------------------------------------------------------------------------------
 
@@ -384,36 +330,10 @@ class PoolController:
             inventory=account.inventory,
             memory=self._memories.get(pool.key, PoolMemory()),
         )
-        dns_problem = self._check_dns(pool)
-        status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp(), dns_problem)
+        dns = DNSReport() if observed.deleting else self._records.keep(pool, observed, plan)
+        status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp(), dns)
         unfulfilled = max(0, status.desired_count - len(status.ips))
-        self._metrics.set_pool(pool.key, PoolSample(observed.spec.provider, "", status, unfulfilled))
+        sample = PoolSample(observed.spec.provider, self._records.name(pool), status, unfulfilled)
+        self._metrics.set_pool(pool.key, sample)
         if not observed.deleting:
-            self._write_status(pool, status)
-
-    def _write_status(self, pool: PoolView, status: FloatingIPPoolStatus) -> bool:
-        """Write the status if it differs; return whether it does.
-
-        The server may not store all of it (an older CRD drops unknown fields): what was written once and came back
-        shortened is not written again.
-        """
-        if status == pool.status or self._reported.get(pool.key) == (status, pool.status):
-            return False
-        patch = merge_difference(msgspec.to_builtins(pool.status), msgspec.to_builtins(status))
-
-        def done(body: bytes | None, error: FlipopError | None) -> None:
-            if body is not None:
-                self._reported[pool.key] = (status, decode_pool(body).status)
-            self._written(pool.key, body, error)
-
-        return self._write_pool(pool, {"status": patch}, done, subresource="status")
-
-    def _event(self, pool: PoolView, reason: str, note: str, *, warning: bool = False) -> None:
-        regarding = {
-            "apiVersion": FLOATING_IP_POOLS.api_version,
-            "kind": FLOATING_IP_POOLS.kind,
-            "namespace": pool.metadata.namespace,
-            "name": pool.metadata.name,
-            "uid": pool.metadata.uid,
-        }
-        self._recorder.record(regarding, reason, note, kind="Warning" if warning else "Normal")
+            self._objects.write_status(pool, status)

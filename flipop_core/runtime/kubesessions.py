@@ -73,15 +73,15 @@ class Sessions:
     def current(self) -> Session:
         """Return the session for the next call, and see to it that an old one is read again meanwhile."""
         if self._clock() - self._read_at > self._refresh_seconds:
-            self._start_reading()
+            self._read_if_older_than(self._refresh_seconds)
         return self._session
 
     def after_refusal(self, refused: Session, timeout_seconds: float) -> Session:
         """Read the configuration again unless that has happened since ``refused``; raises Unauthorized if it fails."""
         if self._session is not refused:
             return self._session
-        if self._clock() - self._read_at >= _LEAST_SECONDS_BETWEEN_READINGS:
-            done = self._start_reading()
+        done = self._read_if_older_than(_LEAST_SECONDS_BETWEEN_READINGS)
+        if done is not None:
             if not done.wait(timeout_seconds):
                 raise Unauthorized("401: reading the credentials again takes too long", status=401)
             failure = self._failure
@@ -89,9 +89,12 @@ class Sessions:
                 raise Unauthorized(f"401, and reading the credentials again failed: {failure}", status=401)
         return self._session
 
-    def _start_reading(self) -> threading.Event:
+    def _read_if_older_than(self, seconds: float) -> threading.Event | None:
+        """Return what tells the end of the reading under way, begun now if need be; None when the last one will do."""
         with self._lock:
             if self._reading is None:
+                if self._clock() - self._read_at < seconds:
+                    return None
                 self._reading = threading.Event()
                 threading.Thread(target=self._read, args=(self._reading,), name="kube-credentials", daemon=True).start()
             return self._reading
@@ -110,7 +113,7 @@ class Sessions:
             self._failure = error
             _LOG.warning("credentials could not be read again", error=str(error))
         finally:
-            self._read_at = self._clock()
             with self._lock:
+                self._read_at = self._clock()
                 self._reading = None
             done.set()

@@ -30,11 +30,14 @@ from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.checks import check_pool, check_pool_dns, check_record_set
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import PoolController
+from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.kube import HTTPKubeAPI, load_kube_configuration
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
 from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.poolrecords import PoolRecords
+from flipop_core.runtime.records import RecordKeeper
 from flipop_core.runtime.recordsets import RecordSetController
 from flipop_core.runtime.reflector import Reflector
 from flipop_core.runtime.server import StatusServer
@@ -87,13 +90,15 @@ class Manager:
             version_of=lambda pool: pool.metadata.resource_version,
         )
         self._accounts: dict[str, Account] = {}
+        self._dns_accounts: dict[str, DNSAccount] = {}
+        self.keeper = RecordKeeper(account_of=self.dns_account, queue=self.queue, clock=self._clocks.monotonic)
         self.controller = PoolController(
             api=api,
             pools=self.pools.store,
             interests=self.interests,
             account_of=self.account,
             check=lambda pool: check_pool(pool, registry, self.account),
-            check_dns=lambda pool: check_pool_dns(pool, registry),
+            records=PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry)),
             queue=self.queue,
             writer=self._writer,
             recorder=recorder,
@@ -112,11 +117,15 @@ class Manager:
         self._record_set_controller = RecordSetController(
             api=api,
             record_sets=self.record_sets.store,
+            interests=self.interests,
+            keeper=self.keeper,
             check=lambda record_set: check_record_set(record_set, registry),
             queue=self.queue,
             writer=self._writer,
             recorder=recorder,
+            metrics=self.metrics,
             clocks=self._clocks,
+            recheck_seconds=settings.recheck_seconds,
         )
         self._worker = threading.Thread(target=self._work, name="reconcile", daemon=True)
         self._server: StatusServer | None = None
@@ -143,9 +152,10 @@ class Manager:
         clean = True
         if self._worker.ident is not None:
             self._worker.join(timeout_seconds)
-        for account in list(self._accounts.values()):
-            clean &= account.close(max(0.0, deadline - self._clocks.monotonic()))
-        clean &= self._writer.close(max(0.0, deadline - self._clocks.monotonic()))
+        closers = [account.close for account in self._accounts.values()]
+        closers += [account.close for account in self._dns_accounts.values()]
+        for close in (*closers, self._writer.close):
+            clean &= close(max(0.0, deadline - self._clocks.monotonic()))
         self.leadership.release()
         self.interests.stop()
         self.pools.stop()
@@ -196,6 +206,23 @@ class Manager:
                 timeout_seconds=self._settings.provider_timeout_seconds,
             )
             self.queue.add_after(key, self._settings.recheck_seconds)
+        return account
+
+    def dns_account(self, name: str) -> DNSAccount:
+        """Return the DNS provider's account, built at first use. Raises ConfigError. The lock must be held."""
+        account = self._dns_accounts.get(name)
+        if account is None:
+            account = self._dns_accounts[name] = DNSAccount(
+                name,
+                self._registry.dns_provider(name),
+                lock=self.lock,
+                fence=self.leadership.fence,
+                wake=lambda key: self.queue.add(key, urgent=True),
+                clock=self._clocks.monotonic,
+                jitter=self._clocks.jitter,
+                metrics=self.metrics,
+                timeout_seconds=self._settings.provider_timeout_seconds,
+            )
         return account
 
     # -- plan --------------------------------------------------------------------------------------------------------
@@ -308,6 +335,8 @@ class Manager:
         with self.lock:
             for account in self._accounts.values():
                 account.invalidate()
+            for dns_account in self._dns_accounts.values():
+                dns_account.invalidate()
             self.controller.forget_all()
             keys = [pool.key for pool in self.pools.store.values()]
             keys += [record_set.key for record_set in self.record_sets.store.values()]

@@ -50,6 +50,13 @@ class Metrics:
             calls,
             registry=self.registry,
         )
+        self._records = Gauge(
+            "flipop_nodednsrecordset_records",
+            "The total count of records.",
+            ["namespace", "name", "provider", "dns"],
+            registry=self.registry,
+        )
+        self._record_labels: dict[Key, tuple[str, str, str, str]] = {}
         self._reconciles = Counter(
             "flipop_reconciles", "Reconciles by kind and outcome.", ["kind", "outcome"], registry=self.registry
         )
@@ -100,6 +107,20 @@ class Metrics:
             for counts in (self._assignments, self._assignment_errors):
                 for key in [key for key in counts if key[0] == pool]:
                     del counts[key]
+
+    def set_records(self, record_set: Key, provider: str, dns: str, count: int) -> None:
+        """Set how many records a NodeDNSRecordSet has at ``dns``."""
+        labels = (record_set.namespace, record_set.name, provider, dns)
+        if self._record_labels.get(record_set) != labels:
+            self.remove_records(record_set)
+            self._record_labels[record_set] = labels
+        self._records.labels(*labels).set(count)
+
+    def remove_records(self, record_set: Key) -> None:
+        """Forget a NodeDNSRecordSet that is gone."""
+        labels = self._record_labels.pop(record_set, None)
+        if labels is not None:
+            self._records.remove(*labels)
 
     def pool_metrics(self) -> list[Metric]:
         """Return the metric families of all pools."""

@@ -1,25 +1,37 @@
-"""The reconcile of a NodeDNSRecordSet: so far it is checked, and what is wrong with it is reported."""
+"""The reconcile of a NodeDNSRecordSet: the addresses of the fit nodes, in one DNS record set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import structlog
 
 from flipop_core.cluster import NODE_DNS_RECORD_SETS, KubeAPI
-from flipop_core.errors import ConfigError, FlipopError, ObjectNotFound
+from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.model import Key
-from flipop_core.plan.report import invalid_record_set_status
+from flipop_core.plan.dns import node_values
+from flipop_core.plan.match import candidates, needs_pod
+from flipop_core.plan.report import invalid_record_set_status, record_set_status
 from flipop_core.resources.parse import RecordSetView, decode_record_set
+from flipop_core.resources.types import RECLAIM_FINALIZER, NodeDNSRecordSetSpec
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.events import EventRecorder
-from flipop_core.runtime.leader import NotLeader
+from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.records import RecordKeeper, RecordReport, RecordTarget, record_target
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer, merge_difference
+from flipop_core.runtime.writer import Writer
+
+DEFAULT_PROVIDER = "digitalocean"
 
 _log = structlog.get_logger(__name__)
+
+
+def provider_of(spec: NodeDNSRecordSetSpec) -> str:
+    """Return the DNS provider: the record set's, else the spec's as the original wrote it, else its default."""
+    return spec.dns_record_set.provider or spec.provider or DEFAULT_PROVIDER
 
 
 class RecordSetController:
@@ -30,59 +42,100 @@ class RecordSetController:
         *,
         api: KubeAPI,
         record_sets: Store[RecordSetView],
+        interests: Interests,
+        keeper: RecordKeeper,
         check: Callable[[RecordSetView], ConfigError | None],
         queue: WorkQueue,
         writer: Writer,
         recorder: EventRecorder,
+        metrics: Metrics,
         clocks: Clocks,
+        recheck_seconds: float,
     ) -> None:
-        self._api = api
         self._record_sets = record_sets
+        self._interests = interests
+        self._keeper = keeper
         self._check = check
         self._queue = queue
-        self._writer = writer
-        self._recorder = recorder
+        self._objects = ObjectWriter(
+            NODE_DNS_RECORD_SETS,
+            decode_record_set,
+            api=api,
+            store=record_sets,
+            queue=queue,
+            writer=writer,
+            recorder=recorder,
+        )
+        self._metrics = metrics
         self._clocks = clocks
+        self._recheck_seconds = recheck_seconds
 
     def reconcile(self, key: Key) -> None:
-        """Report what keeps the record set from being acted on."""
-        record_set = self._record_sets.get(key.namespace, key.name)
-        problem = self._check(record_set) if record_set is not None else None
-        if record_set is None or problem is None:
+        """Do what is to be done for one record set now."""
+        view = self._record_sets.get(key.namespace, key.name)
+        if view is None:
+            self._interests.drop(key)
+            self._metrics.remove_records(key)
+            self._objects.forget(key)
             return
-        generation = record_set.metadata.generation
-        status = invalid_record_set_status(record_set.status, problem, generation, self._clocks.timestamp())
-        if status == record_set.status:
+        problem = self._check(view)
+        if view.spec is None or problem is not None:
+            self._refuse(view, problem)
             return
-        patch = merge_difference(msgspec.to_builtins(record_set.status), msgspec.to_builtins(status))
-        started = self._writer.submit(
-            ("status", key),
-            NODE_DNS_RECORD_SETS.kind,
-            lambda: self._api.merge_patch(
-                NODE_DNS_RECORD_SETS,
-                key.namespace,
-                key.name,
-                {"status": patch},
-                subresource="status",
-                timeout_seconds=WRITE_TIMEOUT_SECONDS,
-            ),
-            lambda body, error: self._written(key, body, error),
-        )
-        if started:
-            _log.warning("record set is invalid", record_set=f"{key.namespace}/{key.name}", problem=str(problem))
-            regarding = {
-                "apiVersion": NODE_DNS_RECORD_SETS.api_version,
-                "kind": NODE_DNS_RECORD_SETS.kind,
-                "namespace": key.namespace,
-                "name": key.name,
-                "uid": record_set.metadata.uid,
-            }
-            self._recorder.record(regarding, "InvalidSpec", str(problem), kind="Warning")
+        provider = provider_of(view.spec)
+        target = record_target(view.spec.dns_record_set, provider, "A")
+        if view.metadata.deletion_timestamp is not None:
+            self._delete(view, target)
+            return
+        if target.reclaim != (RECLAIM_FINALIZER in view.metadata.finalizers):
+            self._objects.write_finalizer(view, present=target.reclaim)
+        values = self._values(view, view.spec)
+        if values is None:
+            return
+        report = self._keeper.keep(key, target, values, frozenset(), view.status.records)
+        self._report(view, target, report)
 
-    def _written(self, key: Key, body: bytes | None, error: FlipopError | None) -> None:
-        if body is not None:
-            self._queue.forget(key)
-            self._record_sets.apply(decode_record_set(body))
-        elif not isinstance(error, ObjectNotFound | NotLeader):
-            wait = self._queue.retry(key)
-            _log.warning("status not written", record_set=str(key), error=str(error), retry_seconds=wait)
+    def _values(self, view: RecordSetView, spec: NodeDNSRecordSetSpec) -> frozenset[str] | None:
+        """Return what is to be published, None while the nodes and pods are not in sync."""
+        interest = self._interests.of(view.key, spec.match)
+        if not interest.synced:
+            return None
+        pods = interest.ready_pod_nodes() if needs_pod(spec.match) else frozenset[str]()
+        fit, change_in = candidates(interest.nodes().values(), spec.match, pods, self._clocks.wall())
+        if change_in is not None:
+            self._queue.add_after(view.key, change_in)
+        return node_values(fit, spec.address_type)
+
+    def _delete(self, view: RecordSetView, target: RecordTarget) -> None:
+        if RECLAIM_FINALIZER not in view.metadata.finalizers:
+            return
+        former = (target.status, *(record for record in view.status.records if record != target.status))
+        if self._keeper.keep(view.key, None, frozenset(), frozenset(), former).settled:
+            self._objects.write_finalizer(view, present=False)
+
+    def _report(self, view: RecordSetView, target: RecordTarget, report: RecordReport) -> None:
+        self._metrics.set_records(view.key, target.name.provider, target.name.name, len(report.published))
+        status = record_set_status(
+            view.status,
+            report.records,
+            report.hold,
+            settled=report.settled,
+            published=len(report.published),
+            generation=view.metadata.generation,
+            timestamp=self._clocks.timestamp(),
+        )
+        if self._objects.write_status(view, status) and report.hold is not None:
+            self._objects.event(view, report.hold.reason, report.hold.message, warning=True)
+
+    def _refuse(self, view: RecordSetView, problem: ConfigError | None) -> None:
+        if problem is None:
+            return
+        generation = view.metadata.generation
+        status = invalid_record_set_status(view.status, problem, generation, self._clocks.timestamp())
+        if self._objects.write_status(view, status):
+            where = f"{view.key.namespace}/{view.key.name}"
+            _log.warning("record set is invalid", record_set=where, problem=str(problem))
+            self._objects.event(view, "InvalidSpec", str(problem), warning=True)
+        if not isinstance(problem, ResourceInvalid):
+            # Not the spec: a plugin or a credential, which may be there the next time.
+            self._queue.add_after(view.key, self._recheck_seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -32,19 +33,19 @@ class StatusServer:
         self._metrics_app = make_wsgi_app(registry)
         self._probes = {"/healthz": healthy, "/readyz": ready}
         try:
-            self._server = create_server(
-                self._app,
-                host=host,
-                port=port,
-                threads=4,
-                ident="flipop",
-                channel_timeout=30,
-                connection_limit=100,
-                max_request_body_size=4096,
-                max_request_header_size=16384,
-            )
+            listener = _listen(host, port)
         except OSError as error:
             raise ConfigError(f"--metrics-bind-addr {host}:{port}: {error.strerror}: choose another address") from error
+        self._server = create_server(
+            self._app,
+            sockets=[listener],
+            threads=4,
+            ident="flipop",
+            channel_timeout=30,
+            connection_limit=100,
+            max_request_body_size=4096,
+            max_request_header_size=16384,
+        )
         self.port: int = self._server.effective_port
         self._thread = threading.Thread(target=self._serve, name="status-server", daemon=True)
         self._thread.start()
@@ -75,6 +76,13 @@ class StatusServer:
         if problem:
             return _answer(start_response, "503 Service Unavailable", f"{problem}\n")
         return _answer(start_response, "200 OK", "ok\n")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen on every interface, of both families where the system has both, when ``host`` is empty."""
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 def _answer(start_response: StartResponse, status: str, text: str) -> list[bytes]:

@@ -24,7 +24,7 @@ def watchdog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchdog]:
     watchdog.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(control_plane: ControlPlane) -> ControlPlane:
     """The shared control plane with what ``deploy/`` installs, but for the Deployment."""
     control_plane.apply(DEPLOY / "crds.yaml")
@@ -55,6 +55,26 @@ def make_world(
 def world(cluster: ControlPlane, make_world: Callable[[ControlPlane, Settings], World]) -> World:
     """A world on the shared control plane; its account may have as many addresses as it likes."""
     return make_world(cluster, Settings(reserved_ip_limit=0))
+
+
+@pytest.fixture(scope="module")
+def shared_world(
+    request: pytest.FixtureRequest, cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory, watchdog: Watchdog
+) -> Iterator[World]:
+    """A world with a running controller, for all tests of a module, whose ``ARGUMENTS`` are added to the command."""
+    world = World(cluster, tmp_path_factory.mktemp("world"), watchdog, Settings(reserved_ip_limit=0))
+    world.controller(*getattr(request.module, "ARGUMENTS", ())).await_leading()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def running(request: pytest.FixtureRequest, shared_world: World) -> Iterator[World]:
+    """The world with a controller that runs already, with nothing in it."""
+    request.node.stash.setdefault(_WORLDS, []).append(shared_world)
+    shared_world.begin()
+    yield shared_world
+    shared_world.end()
 
 
 @pytest.hookimpl(wrapper=True)

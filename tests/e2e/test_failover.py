@@ -10,6 +10,12 @@ from .world import TestNode, World
 
 POD_LABELS = {"app": "web"}
 UNTOLERATED = {"key": "example.com/drain", "value": "now", "effect": "NoSchedule"}
+ARGUMENTS = ("--recheck-seconds", "1")
+
+
+@pytest.fixture
+def world(running: World) -> World:
+    return running
 
 
 def on_nodes(world: World, addresses: dict[str, str], nodes: list[TestNode]) -> None:
@@ -27,7 +33,6 @@ def spare(nodes: list[TestNode], addresses: dict[str, str]) -> TestNode:
 def test_addresses_are_created_and_assigned_to_nodes_by_name(world: World) -> None:
     nodes = world.nodes(3)
     world.pool(desiredIPs=2)
-    world.controller()
     addresses = world.until_active(2)
     assert sorted(addresses.values()) == [nodes[0].name, nodes[1].name]
     on_nodes(world, addresses, nodes)
@@ -38,7 +43,6 @@ def test_addresses_move_though_the_provider_takes_its_time(world: World) -> None
     world.cloud.settings.action_seconds = 0.3
     nodes = world.nodes(3)
     world.pool(desiredIPs=2)
-    world.controller()
     addresses = world.until_active(2)
     address, holder = sorted(addresses.items())[0]
     target = spare(nodes, addresses)
@@ -77,7 +81,6 @@ def destroyed(world: World, node: TestNode) -> None:
 def test_a_node_is_lost_and_its_address_is_on_another(world: World, happens: Callable[[World, TestNode], None]) -> None:
     nodes = world.nodes(3)
     world.pool(desiredIPs=2)
-    world.controller("--recheck-seconds", "2")
     before = world.until_active(2)
     lost, free = nodes[0], spare(nodes, before)
     (moving,) = [address for address, name in before.items() if name == lost.name]
@@ -109,7 +112,6 @@ def test_a_pod_is_lost_and_the_address_is_on_another_node(
         world.cluster.create_pod(world.namespace, f"pod-{node.name}", node.name, POD_LABELS)
     match = {"nodeLabel": world.label, "podNamespace": world.namespace, "podLabel": "app=web"}
     world.pool(desiredIPs=2, match=match)
-    world.controller()
     before = world.until_active(2)
     assert nodes[3].name not in before.values()
     free = spare(nodes[:3], before)
@@ -123,7 +125,6 @@ def test_a_second_pod_keeps_the_node_fit(world: World) -> None:
     for name in ("one", "two"):
         world.cluster.create_pod(world.namespace, name, node.name, POD_LABELS)
     world.pool(desiredIPs=1, match={"podNamespace": world.namespace, "podLabel": "app in (web,api)"})
-    world.controller()
     addresses = world.until_active(1)
     world.cluster.set_pod_ready(world.namespace, "one", ready=False)
     world.stays(lambda: world.holders() == addresses, 0.5, "an address moved without need")
@@ -132,7 +133,6 @@ def test_a_second_pod_keeps_the_node_fit(world: World) -> None:
 def test_a_node_that_returns_gets_nothing_back(world: World) -> None:
     nodes = world.nodes(3)
     world.pool(desiredIPs=2)
-    world.controller()
     before = world.until_active(2)
     (moving,) = [address for address, name in before.items() if name == nodes[0].name]
     not_ready(world, nodes[0])
@@ -150,7 +150,6 @@ def test_an_address_without_a_free_node_stays_until_there_is_one(world: World) -
     """An address on a node that is not fit is no worse off there than on none."""
     (node,) = world.nodes(1)
     world.pool(desiredIPs=1)
-    world.controller()
     (address,) = world.until_active(1)
     not_ready(world, node)
     world.until(lambda: world.holders(state="no-match") == {address: node.name}, "no-match")
@@ -161,34 +160,34 @@ def test_an_address_without_a_free_node_stays_until_there_is_one(world: World) -
 
 
 def test_an_address_that_is_moved_behind_our_back_is_seen_and_kept_if_that_node_is_fit(world: World) -> None:
-    nodes = world.nodes(2)
-    world.pool(desiredIPs=1)
-    world.controller("--recheck-seconds", "1")
-    (address,) = world.until_active(1)
+    address = world.cloud.account.add_address()
+    nodes = [world.node("000", address=address), world.node("001")]
+    world.pool(ips=[address])
+    assert world.until_active(1) == {address: nodes[0].name}
     world.cloud.account.move(address, nodes[1].droplet_id)
     world.until(lambda: world.holders().get(address) == nodes[1].name, "the move in the status")
     world.until_at_rest()
-    assert len(world.mutations()) == 1
+    assert world.mutations() == []
     assert world.annotation(nodes[0]) is None
     assert world.annotation(nodes[1]) == address
 
 
 @pytest.mark.parametrize("elsewhere", [True, False], ids=["to a foreign droplet", "to nowhere"])
 def test_an_address_that_is_taken_away_behind_our_back_comes_back(world: World, elsewhere: bool) -> None:
-    (node,) = world.nodes(1)
+    address = world.cloud.account.add_address()
+    node = world.node("000", address=address)
     foreign = world.cloud.account.add_droplet("foreign")
-    world.pool(desiredIPs=1)
-    world.controller("--recheck-seconds", "1")
-    (address,) = world.until_active(1)
+    world.pool(ips=[address])
+    world.until_active(1)
     world.cloud.account.move(address, foreign if elsewhere else None)
     world.until(lambda: world.held()[address] == node.droplet_id, "the address on its node again")
     world.until_active(1)
+    assert len(world.mutations()) == 1
 
 
 def test_a_node_that_is_created_again_on_another_droplet_is_another_node(world: World) -> None:
     (node,) = world.nodes(1)
     world.pool(desiredIPs=1)
-    world.controller()
     (address,) = world.until_active(1)
     world.cluster.delete("Node", node.name)
     again = world.node("000")
@@ -202,7 +201,6 @@ def test_two_pools_share_a_node_without_a_fight(world: World) -> None:
     """A droplet holds one address: the second pool waits, and takes the node when the first lets it go."""
     (node,) = world.nodes(1)
     world.pool("first", desiredIPs=1)
-    world.controller()
     (address,) = world.until_active(1, "first")
     given = world.cloud.account.add_address()
     world.pool("second", ips=[given])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import secrets
 import time
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import yaml
 from flipop_do_testserver import DigitalOceanServer, Settings
+from flipop_do_testserver.account import Address
 
 from tests.controlplane.api import Document, wait_for
 from tests.controlplane.cluster import ControlPlane
@@ -52,22 +54,44 @@ class TestNode(NamedTuple):
 class World:
     """Objects of one test have names of their own and are removed at its end; `label` selects its nodes.
 
-    `quiet` are messages of the log that may come with level ``error`` in this test.
+    Several tests may use one world, and the controller in it, between `begin` and `end` of their own. `quiet` are
+    messages of the log that may come with level ``error``.
     """
 
     def __init__(self, cluster: ControlPlane, directory: Path, watchdog: Watchdog, settings: Settings) -> None:
         self.cluster = cluster
         self.directory = directory
-        self.id = f"e2e-{secrets.token_hex(3)}"
-        self.label = f"{self.id}=node"
-        self.namespace = cluster.create_namespace()
-        self.cloud = DigitalOceanServer(settings)
+        self.id = self.label = self.namespace = ""
         self.controllers: list[Controller] = []
         self.quiet: set[str] = set()
+        self._settings = settings
+        self.cloud = DigitalOceanServer(copy.copy(settings))
         self._watchdog = watchdog
         self._nodes: list[str] = []
         self._exits = ExitStack()
         self._exits.enter_context(self.cloud)
+        self.begin()
+
+    def begin(self) -> None:
+        """Take names that no test had, and forget what the provider was asked."""
+        self.id = f"e2e-{secrets.token_hex(3)}"
+        self.label = f"{self.id}=node"
+        self.namespace = self.cluster.create_namespace()
+        self.cloud.journal.clear()
+
+    def end(self) -> None:
+        """Remove what the test made, and check that no defect showed on the way."""
+        self._clean()
+        self.cloud.faults.clear()
+        for name in Settings.__struct_fields__:
+            setattr(self.cloud.settings, name, getattr(self._settings, name))
+        self.until(lambda: not any(address.action_id for address in self.addresses()), "the last action to end")
+        for address in self.addresses():
+            if address.byoip:
+                self.cloud.account.move(address.ip, None)
+            else:
+                self.cloud.account.delete(address.ip)
+        self._check()
 
     # -- what the test makes -----------------------------------------------------------------------------------------
 
@@ -176,8 +200,13 @@ class World:
         return None if value is None else str(value)
 
     def held(self) -> dict[str, int | None]:
-        """Return all addresses of the account and the droplet of each."""
-        return {address: each.droplet_id for address, each in self.cloud.account.addresses().items()}
+        """Return all addresses of the account and the droplet of each; of a prefix those that have one."""
+        shown = [each for each in self.addresses() if each.droplet_id is not None or not each.byoip]
+        return {address.ip: address.droplet_id for address in shown}
+
+    def addresses(self) -> list[Address]:
+        """Return all addresses of the account."""
+        return list(self.cloud.account.addresses().values())
 
     def mutations(self, since: float = 0.0) -> list[str]:
         """Return the provider calls that change something, since ``since`` (monotonic seconds)."""
@@ -273,13 +302,14 @@ class World:
         try:
             for controller in self.controllers:
                 controller.stop()
-            self._check_logs()
-            assert not self.cloud.violations, self.cloud.violations
+            self._check()
         finally:
             self._clean()
+            self.expire_lease()
             self._exits.close()
 
-    def _check_logs(self) -> None:
+    def _check(self) -> None:
+        assert not self.cloud.violations, self.cloud.violations
         for controller in self.controllers:
             assert TOKEN not in controller.log(), "the log shows the provider's token"
             for line in controller.lines():
@@ -297,7 +327,7 @@ class World:
                     self._let_go(kind, name, namespace)
         for node in self._nodes:
             self.cluster.delete("Node", node)
-        self.expire_lease()
+        self._nodes.clear()
 
     def _let_go(self, kind: str, name: str, namespace: str) -> None:
         if self.cluster.get(kind, name, namespace, api_version=API_VERSION) is not None:

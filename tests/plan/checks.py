@@ -179,13 +179,16 @@ def _check_annotation(facts: Facts, action: AnnotateNode) -> None:
 
 
 def check_account(world: World, forgotten: Iterable[str]) -> None:
-    """No address that was created for a pool is ever lost, and no creation makes two."""
+    """No address that was created for a pool is ever lost, and no creation makes two.
+
+    ``forgotten`` are addresses and claims of pools that were deleted and retain what they have.
+    """
     cloud, pools = world.cloud, world.cluster.views()
     assert len(cloud.claims_created) == len(set(cloud.claims_created))
     recorded = {address for pool in pools.values() for address in (*pool.ledger.allocated, *pool.status.ips)}
-    pending = {pool.ledger.pending.claim for pool in pools.values() if pool.ledger.pending is not None}
+    recorded |= {pool.ledger.pending.claim for pool in pools.values() if pool.ledger.pending is not None}
     for address, claim in cloud.created.items():
-        assert address in recorded or claim in pending or address in forgotten, f"{address} of {claim} is lost"
+        assert recorded.union(forgotten) & {address, claim}, f"{address} of {claim} is lost"
 
 
 def converge(world: World) -> None:
@@ -197,23 +200,26 @@ def converge(world: World) -> None:
     process.watching = True
     process.queue |= process.pools.keys()
     until = world.now + SETTLING_SECONDS
-    while world.now < until:
+    while True:
         settle(world)
         moment = process.tick()
         if process.flights or process.queue:
             continue
+        if world.now >= until:
+            return
         ends = [end for end in (moment, cloud.next_end, until) if end is not None]
-        world.advance(max(0.0, min(ends) - world.now))
-    settle(world)
+        world.advance(min(ends) - world.now)
 
 
 def settle(world: World) -> None:
     """Let all calls end and all queued pools be reconciled, at this moment."""
     process = world.process
+    landed: list[str] = []
     for _ in range(400):
         process.watch()
         if process.flights:
             flight = process.flights.pop(0)
+            landed.append(flight.name)
             if not flight.departed:
                 flight.depart()
             flight.land(flight.answer)
@@ -221,8 +227,7 @@ def settle(world: World) -> None:
             process.reconcile(min(process.queue))
         else:
             return
-    last = [flight.name for flight in process.flights]
-    raise AssertionError(f"it does not come to rest at {world.now}: {last}, {process.queue}")
+    raise AssertionError(f"it does not come to rest at {world.now}: {landed[-12:]}, {process.queue}")
 
 
 def check_settled(world: World, forgotten: Iterable[str]) -> None:

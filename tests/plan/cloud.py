@@ -91,9 +91,9 @@ class Cloud:
         free = [record for record in new if record.provider_id is None and record.region == request.region]
         if request.provider_id is None:
             return tuple(sorted(free, key=lambda record: record.address))
+        # On its way, or where a machine that has vanished since, or an operation without effect, has left it.
         held = [record for record in new if record.provider_id == request.provider_id]
-        arriving = [record for record in free if record.in_progress]
-        return (*held, *arriving)
+        return (*held, *free)
 
     def create(self, request: CreateRequest) -> Created:
         """Create an address, on a node if the request names one."""
@@ -240,7 +240,8 @@ class Cloud:
             raise NodeInUse(f"{provider_id} holds another address")
 
     def _begin(self, address: str, target: str | None) -> MutationResult:
-        if not self.operation_seconds:
+        inert = target is not None and self.machines[target].inert
+        if not self.operation_seconds and not inert:
             self._end(address, target)
             return Applied()
         self.records[address] = replace(self.records[address], in_progress=True)
@@ -252,6 +253,6 @@ class Cloud:
         self._ending.pop(address, None)
         record = replace(self.records[address], in_progress=False)
         if target is None or not self.machines[target].inert:
-            record = replace(record, provider_id=target)
+            record = replace(record, provider_id=target)  # an inert machine's operation just ends
         self.records[address] = record
         self.remember()

@@ -214,7 +214,9 @@ class Histories(RuleBasedStateMachine):
     @rule(address=st.sampled_from((*GIVEN, FOREIGN, "203.0.113.1", "203.0.113.2")), name=st.sampled_from((None, *NODES)))
     def move_behind_the_back(self, address: str, name: str | None) -> None:
         cluster = self.world.cluster
-        if address in self.world.cloud.records and (name is None or name in cluster.nodes):
+        pools = cluster.views().values()
+        known = {*GIVEN, FOREIGN, *(made for pool in pools for made in pool.ledger.allocated)}
+        if address in known & self.world.cloud.records.keys() and (name is None or name in cluster.nodes):
             self.world.cloud.move(address, cluster.nodes[name].view.provider_id if name else None)
 
     # -- people edit -------------------------------------------------------------------------------------------------
@@ -254,11 +256,11 @@ class Histories(RuleBasedStateMachine):
         if key not in cluster.pools:
             return
         pool = cluster.view(key)
+        self.forgotten |= set(pool.spec.ips) if pool.spec else set()
         retained = pool.spec is None or pool.spec.reclaim_policy == "Retain" or not pool.metadata.finalizers
         if retained:
-            claim = pool.ledger.pending.claim if pool.ledger.pending else ""
             self.forgotten |= set(pool.ledger.allocated)
-            self.forgotten |= {address for address, made in self.world.cloud.created.items() if made == claim}
+            self.forgotten |= {pool.ledger.pending.claim} if pool.ledger.pending else set()
         cluster.delete_pool(key)
 
     def edit_spec(self, key: Key, **fields: Any) -> None:

@@ -139,7 +139,8 @@ class Process:
         nodes = {name: (node.view, node.labelled, node.pod_ready) for name, node in cluster.nodes.items()}
         if nodes != self.nodes:
             self.queue |= pools.keys()
-        self.queue |= {key for key, pool in pools.items() if pool != self.pools.get(key)}
+        versions = {key: pool.metadata.version for key, pool in self.pools.items()}
+        self.queue |= {key for key, pool in pools.items() if pool.metadata.version != versions.get(key)}
         if self.pools.keys() - pools.keys():
             self.queue |= pools.keys()
         for key in self.pools.keys() - pools.keys():
@@ -195,7 +196,7 @@ class Process:
         """Do what is to be done for one pool now."""
         self.queue.discard(key)
         pool = self.pools.get(key)
-        if pool is None:
+        if pool is None or pool.spec is None:
             return None
         observed = self.observe(pool)
         plan = plan_pool(observed, self.world.now)

@@ -37,6 +37,7 @@ KEYWORDS = {
     "maximum",
     "minLength",
     "minimum",
+    "pattern",
     "properties",
     "required",
     "type",
@@ -109,6 +110,7 @@ def test_lists_say_how_they_merge() -> None:
         ".status.assignableNodes": "atomic",
         ".status.allocatedIPs": "atomic",
         ".status.adoptedIPs": "atomic",
+        ".status.records": "atomic",
         ".status.conditions": "map",
     }
     assert lists[".status.conditions"]["x-kubernetes-list-map-keys"] == ["type"]

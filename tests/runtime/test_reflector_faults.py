@@ -25,27 +25,30 @@ class Gate:
     """The port with a watch that can be shut, as when the network in between is gone."""
 
     def __init__(self, api: HTTPKubeAPI) -> None:
+        self.watches: list[Watch] = []
         self._api = api
-        self._open = threading.Event()
-        self._open.set()
-        self._watches: list[Watch] = []
+        self._lock = threading.Lock()
+        self._open = True
 
     def shut(self) -> None:
-        self._open.clear()
-        for watch in self._watches:
+        with self._lock:
+            self._open = False
+        for watch in self.watches:
             watch.close()
 
     def open(self) -> None:
-        self._open.set()
+        self._open = True
 
     def list_page(self, query: Query, **options: Any) -> ListPage:
         return self._api.list_page(query, **options)
 
     def watch(self, query: Query, *, resource_version: str, timeout_seconds: int = 25) -> Watch:
-        if not self._open.is_set():
-            raise ClusterUnavailable("the gate is shut")
-        self._watches.append(self._api.watch(query, resource_version=resource_version, timeout_seconds=timeout_seconds))
-        return self._watches[-1]
+        with self._lock:
+            if not self._open:
+                raise ClusterUnavailable("the gate is shut")
+            watch = self._api.watch(query, resource_version=resource_version, timeout_seconds=timeout_seconds)
+            self.watches.append(watch)
+        return watch
 
     def get(self, resource: ResourceType, namespace: str, name: str, *, timeout_seconds: float = 5.0) -> bytes:
         return self._api.get(resource, namespace, name, timeout_seconds=timeout_seconds)
@@ -75,7 +78,12 @@ class Followed:
         self.deleted: list[NodeView] = []
         self.reflector = Reflector(self.gate, Query(NODES), decode_node, self._take, node_identity, **options)
         self.reflector.start()
-        assert self.reflector.wait_synced(10)
+        wait_for(lambda: self.gate.watches, message="the first watch")
+
+    def shut_out(self) -> None:
+        """Shut the gate and wait until the reflector stands before it."""
+        self.gate.shut()
+        wait_for(lambda: self.reflector.problem == "the gate is shut", message="the reflector to notice")
 
     def _take(self, old: NodeView | None, new: NodeView | None) -> None:
         if new is not None:
@@ -180,7 +188,7 @@ def test_stopping_while_the_server_is_frozen(plane: ControlPlane, followed: Foll
 
 
 def test_a_history_that_was_compacted(plane: ControlPlane, followed: Followed) -> None:
-    followed.gate.shut()
+    followed.shut_out()
     turn_over(plane)
     plane.compact_etcd()
     plane.restart_apiserver()  # until then it answers from memory
@@ -194,8 +202,8 @@ def test_a_version_ahead_of_the_server(plane: ControlPlane, followed: Followed) 
     """As after a backup was restored: the server takes the watch and stays silent."""
     followed.reflector.stop()
     ahead = Followed(followed.api, watch_seconds=2)
+    ahead.shut_out()
     ahead.reflector._resource_version = "999999999"
-    ahead.gate.shut()
     ahead.gate.open()
     turn_over(plane)
     ahead.settle()

@@ -96,6 +96,18 @@ def test_of_several_delays_the_earliest_wins(queue: WorkQueue, clock: FakeClock)
     assert drain(queue) == []
 
 
+def test_an_entry_that_was_replaced_never_fires(queue: WorkQueue, clock: FakeClock) -> None:
+    queue.add_after(A, 10)
+    queue.add_after(A, 3)
+    clock.advance(3)
+    assert drain(queue) == [A]
+    queue.add_after(A, 20)
+    clock.advance(7)  # when the first entry was due
+    assert drain(queue) == []
+    clock.advance(13)
+    assert drain(queue) == [A]
+
+
 def test_a_key_added_meanwhile_keeps_its_delayed_entry(queue: WorkQueue, clock: FakeClock) -> None:
     queue.add_after(A, 5)
     queue.add(A)
@@ -282,7 +294,7 @@ def test_the_key_of_a_finished_worker_wakes_another(threads: ThreadPoolExecutor)
 
 def test_resume_and_shutdown_wake_everybody(threads: ThreadPoolExecutor) -> None:
     queue = WorkQueue(paused=["lease"])
-    waiting = [threads.submit(queue.get) for _ in range(4)]
+    waiting = [threads.submit(queue.get, 20) for _ in range(4)]
     until(asleep(queue, 4))
     queue.add(A)
     queue.add_after(B, 0.001)
@@ -310,7 +322,7 @@ def test_waiting_is_not_polling(threads: ThreadPoolExecutor) -> None:
 
     queue = WorkQueue(clock=clock)
     queue.add_after(A, 60)
-    waiting = threads.submit(queue.get)
+    waiting = threads.submit(queue.get, 50)
     until(asleep(queue, 1))
     before = calls["clock"]
     time.sleep(0.3)

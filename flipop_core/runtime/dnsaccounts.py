@@ -1,0 +1,171 @@
+"""One DNS provider account: the record sets as last read or written, and the calls under way about them.
+
+A record set is read once and then known from our own writes; it is read again when a write's outcome is in doubt.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import structlog
+
+from flipop_core.errors import AccessDenied, FlipopError, ProviderError, RateLimited
+from flipop_core.model import Key, MutationResult
+from flipop_core.plan.dns import DeleteRecordSet, EnsureRecordSet, Observed, RecordAction, RecordName
+from flipop_core.plan.limits import Backoff, Gate, next_backoff, next_gate
+from flipop_core.providers import DNSProvider, RecordSet
+from flipop_core.runtime.calls import Calls
+from flipop_core.runtime.leader import Fence, NotLeader
+from flipop_core.runtime.metrics import Metrics
+
+_log = structlog.get_logger(__name__)
+
+
+class DNSAccount:
+    """See the module. ``wake`` brings a resource back to the queue. All methods need the shared lock held."""
+
+    def __init__(
+        self,
+        name: str,
+        provider: DNSProvider,
+        *,
+        lock: threading.RLock,
+        fence: Fence,
+        wake: Callable[[Key], None],
+        clock: Callable[[], float],
+        jitter: Callable[[], float],
+        metrics: Metrics,
+        timeout_seconds: float,
+    ) -> None:
+        self.name = name
+        self.capabilities = provider.capabilities
+        self.gate = Gate()
+        self._provider = provider
+        self._lock = lock
+        self._fence = fence
+        self._wake = wake
+        self._clock = clock
+        self._jitter = jitter
+        self._timeout_seconds = timeout_seconds
+        self._records: dict[RecordName, Observed] = {}
+        self._busy: set[RecordName] = set()
+        self._backoffs: dict[RecordName, Backoff] = {}
+        self._removed_at: dict[tuple[RecordName, str], float] = {}
+        workers = max(2, self.capabilities.max_concurrency)
+        self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
+
+    def observed(self, name: RecordName) -> Observed:
+        """Return what is known of a record set."""
+        return self._records.get(name, Observed())
+
+    def busy(self, name: RecordName) -> bool:
+        """Whether a call about the record set, or its registry, is under way."""
+        return name in self._busy
+
+    def backoff(self, name: RecordName) -> Backoff | None:
+        """Return until when a failed record set is to be left alone."""
+        return self._backoffs.get(name)
+
+    def removed_at(self, name: RecordName, value: str) -> float | None:
+        """Return when this process last saw ``value`` leave the record set."""
+        return self._removed_at.get((name, value))
+
+    def ttl_seconds(self, name: RecordName, wanted: int) -> int:
+        """Return the TTL as the provider keeps it."""
+        return self._provider.normalize(RecordSet(name.name, name.type, wanted)).ttl_seconds
+
+    def settled(self, name: RecordName) -> None:
+        """Note that the record set is as it should be: its next failure is a first one."""
+        self._backoffs.pop(name, None)
+
+    def invalidate(self) -> None:
+        """Forget what is known, after a pause in which anything may have happened."""
+        self._records.clear()
+        self._backoffs.clear()
+        self.gate = Gate()
+
+    def read(self, name: RecordName, names: Iterable[RecordName], owner: Key) -> None:
+        """Read record sets on behalf of the record set ``name`` of ``owner``."""
+        wanted = tuple(names)
+        if name in self._busy:
+            return
+        self._busy.add(name)
+        self._calls.submit(lambda: self._read(name, wanted, owner))
+
+    def start(self, name: RecordName, action: RecordAction, owner: Key) -> bool:
+        """Start a write on behalf of the record set ``name`` (``action`` may concern its registry)."""
+        if name in self._busy:
+            return False
+        self._busy.add(name)
+        term = self._fence.term
+        self._calls.submit(lambda: self._write(name, action, owner, term))
+        return True
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Start nothing more and wait for the calls under way. Return whether all have ended."""
+        return self._calls.close(timeout_seconds)
+
+    def _read(self, name: RecordName, names: tuple[RecordName, ...], owner: Key) -> None:
+        for wanted in names:
+            answer = self._calls.timed("GetDNSRecordSet", owner, partial(self._get, wanted), read=True)
+            with self._lock:
+                if isinstance(answer, ProviderError):
+                    self._failed(name, answer, owner)
+                    break
+                self.gate = Gate()
+                self._records[wanted] = Observed(answer, read=True)
+        with self._lock:
+            self._busy.discard(name)
+            self._wake(owner)
+
+    def _get(self, name: RecordName) -> RecordSet | None:
+        return self._provider.get_record_set(name.zone, name.name, name.type)
+
+    def _write(self, name: RecordName, action: RecordAction, owner: Key, term: int) -> None:
+        outcome: MutationResult | FlipopError | None
+        try:
+            self._fence.require(self._timeout_seconds, term=term)
+            outcome = self._calls.timed("EnsureDNSARecordSet", owner, lambda: self._send(action))
+        except NotLeader:
+            outcome = None
+        with self._lock:
+            self._busy.discard(name)
+            if isinstance(outcome, FlipopError):
+                self._records.pop(action.name, None)
+                self._failed(name, outcome, owner)
+            elif outcome is not None:
+                self.gate = Gate()
+                self._known(action)
+            self._wake(owner)
+
+    def _send(self, action: RecordAction) -> MutationResult:
+        zone = action.name.zone
+        if isinstance(action, EnsureRecordSet):
+            return self._provider.ensure_record_set(zone, action.record_set, scope=action.scope)
+        return self._provider.delete_record_set(zone, action.name.name, action.name.type, scope=action.scope)
+
+    def _known(self, action: RecordAction) -> None:
+        """Take over what a write has made of the record set."""
+        before = self._records.get(action.name, Observed()).record_set
+        now = self._clock()
+        kept = action.record_set.values if isinstance(action, EnsureRecordSet) else ()
+        for value in before.values if before is not None else ():
+            if value not in kept:
+                self._removed_at[action.name, value] = now
+        if action.scope is not None:
+            self._records.pop(action.name, None)  # others write it too: what it holds now is theirs to say
+        elif isinstance(action, DeleteRecordSet):
+            self._records[action.name] = Observed(None, read=True)
+        else:
+            record_set = self._provider.normalize(action.record_set)
+            self._records[action.name] = Observed(record_set, read=True)
+
+    def _failed(self, name: RecordName, error: FlipopError, owner: Key) -> None:
+        now, jitter = self._clock(), self._jitter()
+        _log.warning("DNS call failed", resource=f"{owner.namespace}/{owner.name}", record=str(name), error=str(error))
+        if isinstance(error, RateLimited | AccessDenied):
+            self.gate = next_gate(self.gate, error, now, jitter)
+        else:
+            self._backoffs[name] = next_backoff(self._backoffs.get(name), error, now, jitter)

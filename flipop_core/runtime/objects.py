@@ -1,0 +1,147 @@
+"""Writes to the custom resources of one kind: metadata, status and events, one write of an object at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from flipop_core.cluster import KubeAPI, ResourceType
+from flipop_core.errors import Conflict, FlipopError, ObjectNotFound
+from flipop_core.model import Key
+from flipop_core.resources.parse import Metadata
+from flipop_core.resources.types import RECLAIM_FINALIZER
+from flipop_core.runtime.events import EventRecorder
+from flipop_core.runtime.leader import NotLeader
+from flipop_core.runtime.store import Store
+from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer, merge_difference
+
+_log = structlog.get_logger(__name__)
+
+
+class View(Protocol):
+    """What a view of a custom resource has."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """The object's metadata."""
+        ...
+
+    @property
+    def status(self) -> Any:
+        """The object's status, a Struct."""
+        ...
+
+    @property
+    def key(self) -> Key:
+        """The object's identity in the queue."""
+        ...
+
+
+V = TypeVar("V", bound=View)
+
+
+class ObjectWriter(Generic[V]):
+    """See the module. All methods need the shared lock held; after each write the object is queued again."""
+
+    def __init__(
+        self,
+        resource: ResourceType,
+        decode: Callable[[bytes], V],
+        *,
+        api: KubeAPI,
+        store: Store[V],
+        queue: WorkQueue,
+        writer: Writer,
+        recorder: EventRecorder,
+    ) -> None:
+        self._resource = resource
+        self._decode = decode
+        self._api = api
+        self._store = store
+        self._queue = queue
+        self._writer = writer
+        self._recorder = recorder
+        self._reported: dict[Key, tuple[Any, Any]] = {}
+
+    def write_metadata(self, view: V, patch: dict[str, Any], done: Callable[[], None] | None = None) -> bool:
+        """Patch the metadata, guarded by its resourceVersion; call ``done`` when it is written."""
+        guarded = {**patch, "resourceVersion": view.metadata.resource_version}
+        return self._patch(view, {"metadata": guarded}, "", lambda _: done() if done is not None else None)
+
+    def write_finalizer(self, view: V, *, present: bool) -> bool:
+        """Add or remove the project's finalizer."""
+        others = [name for name in view.metadata.finalizers if name != RECLAIM_FINALIZER]
+        return self.write_metadata(view, {"finalizers": [*others, RECLAIM_FINALIZER] if present else others})
+
+    def write_status(self, view: V, status: Any) -> bool:
+        """Write the status if it differs; return whether it does.
+
+        The server may not store all of it (an older CRD drops unknown fields): what was written once and came back
+        shortened is not written again.
+        """
+        if status == view.status or self._reported.get(view.key) == (status, view.status):
+            return False
+        patch = merge_difference(msgspec.to_builtins(view.status), msgspec.to_builtins(status))
+
+        def stored(new: V) -> None:
+            self._reported[view.key] = (status, new.status)
+
+        return self._patch(view, {"status": patch}, "status", stored)
+
+    def event(self, view: V, reason: str, note: str, *, warning: bool = False) -> None:
+        """Record an event about the object."""
+        regarding = {
+            "apiVersion": self._resource.api_version,
+            "kind": self._resource.kind,
+            "namespace": view.metadata.namespace,
+            "name": view.metadata.name,
+            "uid": view.metadata.uid,
+        }
+        self._recorder.record(regarding, reason, note, kind="Warning" if warning else "Normal")
+
+    def forget(self, key: Key) -> None:
+        """Forget an object that is gone."""
+        self._reported.pop(key, None)
+
+    def _patch(self, view: V, patch: dict[str, Any], subresource: str, stored: Callable[[V], None]) -> bool:
+        key = view.key
+        # One write at a time: one that is guarded by the version would fail by what another one changes.
+        return self._writer.submit(
+            key,
+            self._resource.kind,
+            partial(self._send, key, patch, subresource),
+            partial(self._written, key, stored),
+        )
+
+    def _send(self, key: Key, patch: dict[str, Any], subresource: str) -> bytes:
+        try:
+            return self._api.merge_patch(
+                self._resource,
+                key.namespace,
+                key.name,
+                patch,
+                subresource=subresource,
+                timeout_seconds=WRITE_TIMEOUT_SECONDS,
+            )
+        except Conflict:
+            # The store is behind: fetch what the server has now, and plan again from that.
+            self._store.apply(self._decode(self._api.get(self._resource, key.namespace, key.name)))
+            raise
+
+    def _written(self, key: Key, stored: Callable[[V], None], body: bytes | None, error: FlipopError | None) -> None:
+        if body is not None:
+            view = self._decode(body)
+            stored(view)
+            self._queue.forget(key)
+            self._store.apply(view)
+            self._queue.add(key)
+        elif isinstance(error, Conflict):
+            self._queue.add(key)
+        elif error is not None and not isinstance(error, ObjectNotFound | NotLeader):
+            wait = self._queue.retry(key)
+            _log.warning("write failed", resource=str(key), error=str(error), retry_seconds=wait)

@@ -1,0 +1,55 @@
+"""The DNS record set of a pool: its active addresses under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flipop_core.errors import ConfigError
+from flipop_core.plan.actions import Plan
+from flipop_core.plan.assess import assess
+from flipop_core.plan.dns import pool_values
+from flipop_core.plan.observed import PoolObservation
+from flipop_core.plan.report import DNSReport
+from flipop_core.resources.parse import PoolView
+from flipop_core.runtime.records import RecordKeeper, RecordTarget, record_target
+
+
+class PoolRecords:
+    """Keeps pools' record sets through the keeper. Its methods need the shared lock held."""
+
+    def __init__(self, keeper: RecordKeeper, check: Callable[[PoolView], ConfigError | None]) -> None:
+        self._keeper = keeper
+        self._check = check
+
+    def published(self, pool: PoolView) -> frozenset[str]:
+        """Return the addresses that the pool's record set is known to hold; none if it has none or a wrong one."""
+        target = self._target(pool)
+        return self._keeper.published(target.name) if target is not None else frozenset()
+
+    def name(self, pool: PoolView) -> str:
+        """Return the FQDN of the pool's record set, empty if it has none."""
+        target = self._target(pool)
+        return target.name.name if target is not None else ""
+
+    def keep(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> DNSReport:
+        """Do what is to be done for the pool's record sets now."""
+        problem = self._check(pool)
+        if problem is not None:
+            return DNSReport(problem=problem, records=pool.status.records)
+        target = self._target(pool)
+        wanted, keepable = pool_values(assess(observed), plan)
+        report = self._keeper.keep(pool.key, target, wanted, keepable, pool.status.records)
+        return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
+
+    def remove(self, pool: PoolView) -> bool:
+        """Remove what is to be removed of a pool that is being deleted; return whether all of it is done."""
+        target = self._target(pool)
+        present = (target.status,) if target is not None else ()
+        former = (*present, *(record for record in pool.status.records if record not in present))
+        return self._keeper.keep(pool.key, None, frozenset(), frozenset(), former).settled
+
+    def _target(self, pool: PoolView) -> RecordTarget | None:
+        if pool.spec is None or pool.spec.dns_record_set is None or self._check(pool) is not None:
+            return None
+        record_set = pool.spec.dns_record_set
+        return record_target(record_set, record_set.provider or pool.spec.provider, "A")
