@@ -83,7 +83,7 @@ def _first_assign(running: Stage, controller: Controller, since: float) -> float
 
 def mass_failover(options: Options) -> list[Figure]:
     """Let half of the nodes that hold addresses become NotReady at once."""
-    writes, calls, moves, settled = [], [], [], []
+    writes, calls, moves, settled, asked = [], [], [], [], []
     with stage(options) as running:
         nodes = running.add_nodes(MASS_NODES)
         addresses = running.cloud.add_addresses(MASS_ADDRESSES)
@@ -102,12 +102,14 @@ def mass_failover(options: Options) -> list[Figure]:
                 calls.append(max(running.cloud.assigns(began)) - began)
                 running.wait_settled(controller, POOL, MASS_ADDRESSES, without=dead)
                 settled.append(time.monotonic() - began)
+                asked.append(float(len(running.cloud.calls(began))))
                 in_parallel(lambda node: running.cluster.set_node_ready(node, ready=True), dead)
     return [
         Figure("first status write → last status write answered", "s", tuple(writes)),
         Figure("first status write → last assign call received", "s", tuple(calls)),
         Figure("first status write → all moved at the provider", "s", tuple(moves)),
         Figure("first status write → all active in the pool's status", "s", tuple(settled)),
+        Figure("calls to the provider, 50 of them to assign", "calls", tuple(asked)),
     ]
 
 

@@ -38,7 +38,7 @@ def cold_start(options: Options) -> list[Figure]:
 
 def start(options: Options) -> list[Figure]:
     """Start the process with 100 unassigned addresses in one pool and 160 nodes, on a fresh control plane each time."""
-    first, last, assigned, settled = [], [], [], []
+    first, last, assigned, settled, asked = [], [], [], [], []
     for _ in range(options.repetitions(3)):
         with stage(options) as running:
             running.add_nodes(START_NODES)
@@ -51,11 +51,13 @@ def start(options: Options) -> list[Figure]:
                 last.append(received[-1] - controller.started)
                 running.wait_settled(controller, POOL, START_ADDRESSES)
                 settled.append(time.monotonic() - controller.started)
+                asked.append(float(len(running.cloud.calls(controller.started))))
     return [
         Figure("process start → first assign call received", "s", tuple(first)),
         Figure("process start → last assign call received", "s", tuple(last)),
         Figure("process start → all assigned at the provider", "s", tuple(assigned)),
         Figure("process start → all active in the pool's status", "s", tuple(settled)),
+        Figure("calls to the provider, 100 of them to assign", "calls", tuple(asked)),
     ]
 
 

@@ -45,7 +45,8 @@ class DNSReport(msgspec.Struct, frozen=True):
         if self.problem is not None:
             return Trouble(problem_reason(self.problem), str(self.problem), failure=True)
         if self.hold is not None:
-            return Trouble(self.hold.reason, self.hold.message, failure=True)
+            # With nothing to publish, what is wrong is that no address is active.
+            return Trouble(self.hold.reason, self.hold.message, failure=self.hold.reason != "NothingToPublish")
         return None if self.settled else Trouble("UpdatingDNS", "a DNS change is under way")
 
 

@@ -255,17 +255,24 @@ class Histories(RuleBasedStateMachine):
         cluster = self.world.cluster
         if key not in cluster.pools:
             return
-        pool = cluster.view(key)
-        self.forgotten |= set(pool.spec.ips) if pool.spec else set()
-        retained = pool.spec is None or pool.spec.reclaim_policy == "Retain" or not pool.metadata.finalizers
-        if retained:
-            self.forgotten |= set(pool.ledger.allocated)
-            self.forgotten |= {pool.ledger.pending.claim} if pool.ledger.pending else set()
+        self.forget(key)
         cluster.delete_pool(key)
 
     def edit_spec(self, key: Key, **fields: Any) -> None:
-        if key in self.world.cluster.pools:
-            self.world.cluster.edit_spec(key, {**self.world.cluster.pools[key]["spec"], **fields})
+        cluster = self.world.cluster
+        if key not in cluster.pools:
+            return
+        cluster.edit_spec(key, {**cluster.pools[key]["spec"], **fields})
+        if cluster.view(key).metadata.deletion_timestamp is not None:
+            self.forget(key)
+
+    def forget(self, key: Key) -> None:
+        """Expect nothing more of what a pool that is being deleted leaves behind: given and retained addresses."""
+        pool = self.world.cluster.view(key)
+        self.forgotten |= set(pool.spec.ips) if pool.spec else set()
+        if pool.spec is None or pool.spec.reclaim_policy == "Retain" or not pool.metadata.finalizers:
+            self.forgotten |= set(pool.ledger.allocated)
+            self.forgotten |= {pool.ledger.pending.claim} if pool.ledger.pending else set()
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
