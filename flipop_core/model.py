@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 IPV4_ANNOTATION = "flipop.digitalocean.com/ipv4-reserved-ip"
+IPV6_ANNOTATION = "flipop.digitalocean.com/ipv6-reserved-ip"
 
 
 class Key(NamedTuple):
@@ -44,7 +45,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     ``provider_id`` is ``spec.providerID``, empty when the cloud controller has not set it.
     ``ready`` is condition Ready=True; ``ready_since`` the RFC 3339 time of that condition's last transition.
-    ``reserved_ipv4`` is the annotation ``flipop.digitalocean.com/ipv4-reserved-ip``, empty when absent.
+    ``reserved_ipv4`` and ``reserved_ipv6`` are the annotations ``flipop.digitalocean.com/ipv4-reserved-ip`` and
+    ``…/ipv6-reserved-ip``, empty when absent.
     """
 
     name: str
@@ -58,6 +60,11 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     taints: tuple[Taint, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
     reserved_ipv4: str = ""
+    reserved_ipv6: str = ""
+
+    def reserved(self, family: str) -> str:
+        """Return the annotation's floating IP of a family, ``IPv4`` or ``IPv6``."""
+        return self.reserved_ipv6 if family == "IPv6" else self.reserved_ipv4
 
 
 class PodView(msgspec.Struct, frozen=True, gc=False):

@@ -25,11 +25,12 @@ class ProviderCapabilities(msgspec.Struct, frozen=True, gc=False):
     """What the core must know of a provider before it plans.
 
     ``atomic_reassign``: `assign` moves an address that another node holds; otherwise the core unassigns first.
-    ``max_ips_per_node``: how many addresses a node can hold. ``min_ttl_seconds``: the least TTL of a DNS record.
+    ``max_ips_per_node``: how many addresses of one family a node can hold. ``min_ttl_seconds``: the least TTL of a
+    record.
     ``address_families``: of ``IPv4``, ``IPv6``. ``record_types``: of ``A``, ``AAAA``, ``TXT``.
     ``record_comments``: each DNS record carries a comment of up to 100 characters, so that ownership needs no TXT.
     ``max_concurrency``: how many calls may run side by side.
-    ``create_on_node``: `create` can put the new address straight on a node.
+    ``create_on_node``: `create` can put a new IPv4 address straight on a node.
     """
 
     atomic_reassign: bool = True

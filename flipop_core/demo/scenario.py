@@ -121,14 +121,14 @@ def game_is_active(scene: Scene, target: Target) -> bool:
 OPENING = (
     Step(
         "Pool ingress is created: desiredIPs 2",
-        "Its nodes: role=ingress with a ready ingress pod. Missing addresses are created on free ones.",
+        "For nodes with role=ingress and a ready pod. Missing addresses are created.",
         nothing,
         lambda stage, _: stage.create_ingress(),
         ingress_has(2),
     ),
     Step(
         "Pool game is created: ips 192.0.2.200",
-        "Its nodes: role=game. The address exists, on a fit node: there it stays.",
+        "For nodes with role=game. The address exists and is on one: there it stays.",
         nothing,
         lambda stage, _: stage.create_game(),
         game_is_active,

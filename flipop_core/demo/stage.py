@@ -124,7 +124,7 @@ class Stage:
 
     def limit_rate_once(self) -> None:
         """Answer the next assignment with 429."""
-        message = "429 Too Many Requests, Retry-After: 1"
+        message = "429 Too Many Requests"
         self._fail_next_assignment(RateLimited(message, retry_after_seconds=1.0, provider=PROVIDER, operation="assign"))
 
     def fail_once(self) -> None:

@@ -11,7 +11,7 @@ from typing import TextIO
 from flipop_core.demo.director import Director, Line, duration
 from flipop_core.demo.stage import LATENCY_SECONDS, Stage
 
-_WIDTH = 100
+_WIDTH = 80
 
 
 class Transcript:
@@ -24,12 +24,11 @@ class Transcript:
 
     def begin(self, stage: Stage) -> None:
         """Print what this is."""
-        self._print("flipop demo: the real controller. API server and provider are simulated in this process.")
+        self._print("flipop demo: the real controller, simulated cluster and provider, all in this process.")
         self._print(
-            f"A call to the provider takes {duration(LATENCY_SECONDS)}, and an address is on its new node "
-            f"{stage.action_seconds:g} s later."
+            f"A call to the provider takes {duration(LATENCY_SECONDS)}, moving an address {stage.action_seconds:g} s "
+            "more. Each time below is real, and counts from the cause, such as the write of a node's status."
         )
-        self._print("Times count from the cause, such as the node's status write, in real time.")
 
     def print_lines(self, timeout_seconds: float) -> None:
         """Print what has come, and wait so long for the first line."""
@@ -50,26 +49,27 @@ class Transcript:
     def _print_line(self, line: Line) -> None:
         if line.kind == "step":
             self._steps += 1
-            self._print(f"\n{self._steps:2}. {line.text}")
+            self._print("")
+            self._print(line.text, indent=f"{self._steps:2}. ")
         elif line.after_seconds is None:
-            indent = " " * 4
-            self._print(textwrap.fill(line.text, _WIDTH, initial_indent=indent, subsequent_indent=indent))
+            self._print(line.text, indent=" " * 4)
         else:
-            self._print(f"    {duration(line.after_seconds):>8}  {line.text}")
+            self._print(line.text, indent=f"    {duration(line.after_seconds):>8}  ")
 
-    def _print(self, text: str) -> None:
-        self._output.write(text + "\n")
+    def _print(self, text: str, *, indent: str = "") -> None:
+        lines = textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent)) or [""]
+        self._output.writelines(f"{line}\n" for line in lines)
         self._output.flush()
 
 
 def summary(director: Director) -> str:
     """Return in a sentence or two how fast the controller was."""
     if not director.failovers:
-        return "The controller had not to act yet."
+        return "The controller has had nothing to do yet."
     call = statistics.median(failover.call_seconds for failover in director.failovers)
     active = statistics.median(failover.active_seconds for failover in director.failovers)
-    failed = f" {director.failures} steps did not end as they should." if director.failures else ""
+    failed = f" Steps that did not end as they should: {director.failures}." if director.failures else ""
     return (
-        f"{len(director.failovers)} times the controller had to act. Median from the cause to the call that the "
-        f"provider accepted: {duration(call)}; to the end: {duration(active)}.{failed}"
+        f"Steps in which the controller had to act: {len(director.failovers)}. Median from the cause to the call that "
+        f"the provider accepted: {duration(call)}; to the end: {duration(active)}.{failed}"
     )

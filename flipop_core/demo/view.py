@@ -121,7 +121,7 @@ def _table(*columns: tuple[str, int]) -> Table:
 
 
 def _nodes(scene: Scene) -> Table:
-    table = _table(("NODE", 7), ("STATE", 8), ("POD", 7), ("HOLDS", 15))
+    table = _table(("NODE", 7), ("STATE", 8), ("POD", 7), ("HOLDS", 14))
     for node in scene.nodes:
         style = "" if node.fit else "red"
         table.add_row(

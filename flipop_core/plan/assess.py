@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flipop_core.model import AddressRecord, NodeView
 from flipop_core.plan.observed import Operation, PoolObservation
-from flipop_core.resources.types import IPState
+from flipop_core.resources.types import IPState, family_of, pool_family
 
 
 class AddressState(msgspec.Struct, frozen=True, gc=False):
@@ -85,10 +85,12 @@ def assess(observed: PoolObservation) -> Assessment:
         for index, address in enumerate(addresses)
     )
     busy = {operation.target for operation in observed.operations.values() if operation.target}
+    family = pool_family(observed.spec)
     free = tuple(
         node
         for node in candidates
-        if len(occupants.get(node.provider_id, ())) < observed.capabilities.max_ips_per_node
+        if sum(family_of(address) == family for address in occupants.get(node.provider_id, ()))
+        < observed.capabilities.max_ips_per_node
         and node.provider_id not in busy
         and node.provider_id not in observed.reserved_nodes
     )

@@ -14,6 +14,7 @@ from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
 from flipop_core.plan.assess import pool_addresses
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import Creation, PoolObservation, creation_request
+from flipop_core.resources.types import family_of, pool_family
 
 SETTLE_SECONDS = 15.0
 """How long a creation whose answer was lost is looked for before it is certain that it made nothing: providers show a
@@ -151,14 +152,16 @@ def _adoptable(draft: Draft) -> tuple[str, ...]:
         for node in draft.assessment.candidates
         if node.provider_id not in observed.reserved_nodes and node.provider_id not in busy
         for address in draft.assessment.occupants.get(node.provider_id, ())
-        if address not in observed.claims
+        if address not in observed.claims and family_of(address) == pool_family(observed.spec)
     ]
     return tuple(found[: draft.assessment.lacking])
 
 
 def _creation_node(draft: Draft) -> str | None:
     """Return the node to create the address on, so that it need not be assigned afterwards."""
-    if not draft.observed.capabilities.create_on_node or draft.observed.spec.assignment_cool_off_seconds:
+    spec = draft.observed.spec
+    direct = draft.observed.capabilities.create_on_node and pool_family(spec) == "IPv4"
+    if not direct or spec.assignment_cool_off_seconds:
         return None
     node = draft.choose_node()
     return node.provider_id if node is not None else None

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from flipop_core.model import IPV4_ANNOTATION, Key, NodeView
+from flipop_core.model import IPV4_ANNOTATION, IPV6_ANNOTATION, Key, NodeView
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.assess import Assessment
 from flipop_core.plan.limits import Backoff, Gate
@@ -150,27 +150,35 @@ def pool_values(assessment: Assessment, plan: Plan) -> tuple[frozenset[str], fro
     return frozenset(wanted), frozenset(keepable)
 
 
+def node_record_type(address_type: str) -> str:
+    """Return the type of the record that publishes a node's addresses of that type."""
+    return "AAAA" if address_type == IPV6_ANNOTATION else "A"
+
+
 def node_values(nodes: Iterable[NodeView], address_type: str) -> frozenset[str]:
     """Return the addresses that nodes publish: of ``status.addresses``, or the annotation's floating IP.
 
-    Only IPv4 ones, for an A record; a node without such an address publishes none.
+    Only those of the record's family; a node without such an address publishes none.
     """
+    version = 6 if node_record_type(address_type) == "AAAA" else 4
     values: set[str] = set()
     for node in nodes:
         if address_type == IPV4_ANNOTATION:
             found = [node.reserved_ipv4]
+        elif address_type == IPV6_ANNOTATION:
+            found = [node.reserved_ipv6]
         else:
             wanted = address_type or "ExternalIP"
             found = [address.address for address in node.addresses if address.type == wanted]
-        values.update(text for text in found if _is_ipv4(text))
+        values.update(text for text in map(_canonical, found) if text and ipaddress.ip_address(text).version == version)
     return frozenset(values)
 
 
-def _is_ipv4(text: str) -> bool:
+def _canonical(text: str) -> str:
     try:
-        return ipaddress.ip_address(text).version == 4
+        return str(ipaddress.ip_address(text))
     except ValueError:
-        return False
+        return ""
 
 
 def owned_values(observed: RecordObservation) -> frozenset[str]:

@@ -11,7 +11,7 @@ from flipop_core.model import AddressRecord, CreateRequest, Key, NodeView
 from flipop_core.plan.limits import Backoff, Gate
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.resources.parse import AddressLedger
-from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus
+from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus, pool_family
 
 NEVER = float("-inf")
 
@@ -64,7 +64,7 @@ class PoolMemory(msgspec.Struct, frozen=True):
     """What the process remembers of a pool between plans. Losing it costs reads and retries, never addresses.
 
     Backoffs are kept by address, by node (provider ID) and by pair of both. ``cleaned`` are (node, address) annotations
-    that have been removed from nodes outside the pool's watch.
+    that have been removed from nodes outside the pool's watch, ``strays`` those that could not be, yet.
     """
 
     addresses: Mapping[str, Backoff] = {}
@@ -73,6 +73,7 @@ class PoolMemory(msgspec.Struct, frozen=True):
     creation: Creation | None = None
     last_assignment: float = NEVER
     cleaned: frozenset[tuple[str, str]] = frozenset()
+    strays: frozenset[tuple[str, str]] = frozenset()
 
 
 class PoolObservation(msgspec.Struct, frozen=True):
@@ -82,8 +83,10 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``candidates_change_at`` when that may change by time alone. ``claims`` maps each address that any resource uses to
     its first claimant. ``reserved_nodes`` are nodes that other creations have been begun on, ``doubtful_creations``
     how many others are begun. ``gate`` closes the provider to every call, ``read_gate`` to account reads.
-    ``new_claim`` names a creation, should one be begun. ``published`` are the addresses that the pool's DNS record set
-    is known to hold, ``records_pending`` whether records are still to be removed before the pool may go.
+    ``new_claim`` names a creation, should one be begun. ``serving`` are the names of nodes that are Ready, with a
+    ready pod if one is asked for, fit or not. ``published`` are the addresses that the pool's DNS record set is
+    known to hold, ``unpublished_at`` when others left it (monotonic seconds), ``records_pending`` whether records
+    are still to be removed before the pool may go.
     """
 
     key: Key
@@ -105,7 +108,9 @@ class PoolObservation(msgspec.Struct, frozen=True):
     read_gate: Gate = Gate()
     memory: PoolMemory = PoolMemory()
     new_claim: str = ""
+    serving: frozenset[str] = frozenset()
     published: frozenset[str] = frozenset()
+    unpublished_at: Mapping[str, float] = {}
     records_pending: bool = False
     cluster: str = ""
 
@@ -121,4 +126,5 @@ def creation_request(
         cluster=observed.cluster,
         provider_id=provider_id,
         known_addresses=known_addresses,
+        family=pool_family(observed.spec),
     )

@@ -88,11 +88,14 @@ def remember_recorded(memory: PoolMemory, action: RecordLedger) -> PoolMemory:
     return replace(memory, creation=None)
 
 
-def remember_annotated(memory: PoolMemory, action: AnnotateNode) -> PoolMemory:
-    """Return the memory after a node's annotation was set or removed."""
+def remember_annotated(memory: PoolMemory, action: AnnotateNode, *, done: bool = True) -> PoolMemory:
+    """Return the memory after a node's annotation was set or removed or, with ``done`` False, could not be."""
     if action.address:
-        return replace(memory, cleaned=memory.cleaned - {(action.node, action.address)})
-    return replace(memory, cleaned=memory.cleaned | {(action.node, action.previous)})
+        return replace(memory, cleaned=memory.cleaned - {(action.node, action.address)}) if done else memory
+    stray = {(action.node, action.previous)}
+    if done:
+        return replace(memory, cleaned=memory.cleaned | stray, strays=memory.strays - stray)
+    return replace(memory, cleaned=memory.cleaned - stray, strays=memory.strays | stray)
 
 
 def forget_confirmed(memory: PoolMemory, address: str) -> PoolMemory:

@@ -20,7 +20,7 @@ from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.creation import creation_unfinished, plan_creation
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import NEVER, PoolObservation
-from flipop_core.resources.types import FloatingIPPoolSpec
+from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
 
 
 def plan_pool(observed: PoolObservation, now: float) -> Plan:
@@ -79,6 +79,8 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
         draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
         return
     cool_off_ends = _cool_off_ends(observed)
+    if _drains(draft, state):
+        return
     if cool_off_ends > draft.now:
         draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
         return
@@ -93,6 +95,28 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
         draft.act(AssignAddress(state.address, node.provider_id, node.name, state.provider_id))
     if observed.spec.assignment_cool_off_seconds:
         draft.observed = replace(observed, memory=replace(memory, last_assignment=draft.now))
+
+
+def _drains(draft: Draft, state: AddressState) -> bool:
+    """Hold an address on a node that still serves until it has been out of DNS for drainBeforeMoveSeconds.
+
+    Where nothing else would remain in DNS it cannot leave, and moves at once.
+    """
+    observed = draft.observed
+    seconds = observed.spec.drain_before_move_seconds
+    if not seconds or state.node not in observed.serving or observed.spec.dns_record_set is None:
+        return False
+    if draft.choose_node(state.address) is None:
+        return False
+    others = any(other.state == "active" for other in draft.assessment.enabled)
+    if state.address in observed.published:
+        if others:
+            draft.hold("Draining", "it leaves DNS before it moves", address=state.address)
+        return others
+    ends = observed.unpublished_at.get(state.address, NEVER) + seconds
+    if ends > draft.now:
+        draft.hold("Draining", "it has left DNS and moves soon", address=state.address, until=ends)
+    return ends > draft.now
 
 
 def _cool_off_ends(observed: PoolObservation) -> float:
@@ -181,12 +205,13 @@ def _plan_deletion(draft: Draft) -> None:
 def _plan_annotations(draft: Draft) -> None:
     """Keep the annotation of each node equal to the active address on it. Other resources' annotations are theirs."""
     observed = draft.observed
-    wanted = _wanted_annotations(draft.assessment)
+    family = pool_family(observed.spec)
+    wanted = _wanted_annotations(draft.assessment, family)
     undecided = {state.address for state in draft.assessment.addresses if not state.known}
     ours = {state.address for state in draft.assessment.addresses} | set(observed.status.ips)
     ours = {address for address in ours if draft.owns(address)}
     for name in sorted(observed.nodes):
-        present = observed.nodes[name].reserved_ipv4
+        present = observed.nodes[name].reserved(family)
         address = wanted.get(name, "")
         # A node that may hold several addresses may hold one of another pool, which shows it rightly.
         theirs = not draft.owns(present) and present in draft.assessment.occupants.get(
@@ -196,16 +221,26 @@ def _plan_annotations(draft: Draft) -> None:
             draft.act(AnnotateNode(name, address, present))
         elif not address and present in ours and present not in undecided and not _moving_to(draft, present, name):
             draft.act(AnnotateNode(name, "", present))
-    for address, reported in sorted(observed.status.ips.items()):
-        left = reported.node_name and reported.node_name not in observed.nodes and reported.state == "active"
-        if left and address in ours and (reported.node_name, address) not in observed.memory.cleaned:
-            draft.act(AnnotateNode(reported.node_name, "", address))
+    for name, address in sorted(_strays(observed)):
+        if draft.owns(address):
+            draft.act(AnnotateNode(name, "", address))
 
 
-def _wanted_annotations(assessment: Assessment) -> dict[str, str]:
+def _strays(observed: PoolObservation) -> set[tuple[str, str]]:
+    """Return the annotations on nodes that the pool no longer watches: status tells where they were."""
+    left = {
+        (reported.node_name, address)
+        for address, reported in observed.status.ips.items()
+        if reported.state == "active" and reported.node_name
+    }
+    strays = (left - observed.memory.cleaned) | observed.memory.strays
+    return {(name, address) for name, address in strays if name not in observed.nodes}
+
+
+def _wanted_annotations(assessment: Assessment, family: str) -> dict[str, str]:
     wanted: dict[str, str] = {}
     for state in assessment.addresses:
-        if state.state == "active" and state.enabled and ":" not in state.address:
+        if state.state == "active" and state.enabled and family_of(state.address) == family:
             wanted.setdefault(state.node, state.address)
     return wanted
 

@@ -171,12 +171,24 @@ class FloatingIPPoolSpec(_Resource, frozen=True):
         ],
         Meta(description="Existing addresses to use, first ones first.", max_length=1000),
     ] = ()
+    ip_family: Annotated[
+        Literal["", "IPv4", "IPv6"],
+        Meta(description="Family of the addresses. Default: that of ips, else IPv4. Two pools make a dual-stack name."),
+    ] = ""
     match: Annotated[Match, Meta(description="Which nodes may hold the addresses.")] = Match()
     dns_record_set: Annotated[
         DNSRecordSet | None, Meta(description="DNS record set that holds the pool's active addresses.")
     ] = None
     assignment_cool_off_seconds: Annotated[
         float, Meta(description="Least time between two assignments of the pool, in seconds.", ge=0)
+    ] = 0.0
+    drain_before_move_seconds: Annotated[
+        float,
+        Meta(
+            description="For an address on a node that still is Ready: how long after it has left DNS it moves, if "
+            "others remain in DNS. 0: at once.",
+            ge=0,
+        ),
     ] = 0.0
     reclaim_policy: Annotated[
         Literal["Retain", "Delete"],
@@ -185,6 +197,16 @@ class FloatingIPPoolSpec(_Resource, frozen=True):
             "keeps them, in state disabled; Delete gives them back to the provider. Others are never deleted."
         ),
     ] = "Retain"
+
+
+def family_of(address: str) -> str:
+    """Return ``IPv4`` or ``IPv6`` for an address in canonical form."""
+    return "IPv6" if ":" in address else "IPv4"
+
+
+def pool_family(spec: FloatingIPPoolSpec) -> str:
+    """Return the family of a pool's addresses: its ipFamily, else that of its first address, else IPv4."""
+    return spec.ip_family or (family_of(spec.ips[0]) if spec.ips else "IPv4")
 
 
 class Condition(_Resource, frozen=True):
@@ -277,10 +299,16 @@ class NodeDNSRecordSetSpec(_Resource, frozen=True):
     ] = ""
     match: Annotated[Match, Meta(description="Which nodes to publish.")] = Match()
     address_type: Annotated[
-        Literal["", "ExternalIP", "InternalIP", "flipop.digitalocean.com/ipv4-reserved-ip"],
+        Literal[
+            "",
+            "ExternalIP",
+            "InternalIP",
+            "flipop.digitalocean.com/ipv4-reserved-ip",
+            "flipop.digitalocean.com/ipv6-reserved-ip",
+        ],
         Meta(
             description="Which address of a node to publish: ExternalIP (the default), InternalIP, or "
-            "flipop.digitalocean.com/ipv4-reserved-ip for the floating IP that a FloatingIPPool put on it."
+            "flipop.digitalocean.com/ipv4-reserved-ip (or ipv6) for the floating IP that a FloatingIPPool put on it."
         ),
     ] = ""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 
 from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.plan.dns import node_record_type
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import PoolView, RecordSetView
+from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
 from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.poolrecords import record_type_of
 from flipop_core.runtime.records import check_target
 from flipop_core.runtime.recordsets import provider_of
 
@@ -23,7 +25,7 @@ def check_pool(pool: PoolView, registry: ProviderRegistry, account_of: Callable[
         account = account_of(pool.spec.provider)
     except ConfigError as error:
         return error
-    return _check_families(pool.spec.ips, pool.spec.provider, account.capabilities)
+    return _check_family(pool.spec, account.capabilities)
 
 
 def check_pool_dns(pool: PoolView, registry: ProviderRegistry) -> ConfigError | None:
@@ -31,22 +33,28 @@ def check_pool_dns(pool: PoolView, registry: ProviderRegistry) -> ConfigError | 
     if pool.spec is None or pool.spec.dns_record_set is None:
         return None
     record_set = pool.spec.dns_record_set
-    return check_target(record_set, record_set.provider or pool.spec.provider, "A", registry)
+    return check_target(record_set, record_set.provider or pool.spec.provider, record_type_of(pool.spec), registry)
 
 
 def check_record_set(record_set: RecordSetView, registry: ProviderRegistry) -> ConfigError | None:
     """Return what keeps the NodeDNSRecordSet from being acted on, None for nothing."""
     if record_set.spec is None:
         return record_set.problem
-    return check_target(record_set.spec.dns_record_set, provider_of(record_set.spec), "A", registry)
+    spec = record_set.spec
+    return check_target(spec.dns_record_set, provider_of(spec), node_record_type(spec.address_type), registry)
 
 
-def _check_families(ips: tuple[str, ...], provider: str, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
-    for index, address in enumerate(ips):
-        family = f"IPv{ipaddress.ip_address(address).version}"
-        if family not in capabilities.address_families:
-            have = ", ".join(capabilities.address_families)
+def _check_family(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
+    family = pool_family(spec)
+    if family not in capabilities.address_families:
+        have = ", ".join(capabilities.address_families)
+        return ResourceInvalid("spec.ipFamily", family, f"{spec.provider} has {have} only", reason="Unsupported")
+    for index, address in enumerate(spec.ips):
+        if family_of(address) != family:
             return ResourceInvalid(
-                f"spec.ips[{index}]", address, f"{provider} has {have} addresses only", reason="InvalidAddress"
+                f"spec.ips[{index}]",
+                address,
+                f"the pool's addresses are {family}: make a second pool for the others",
+                reason="InvalidAddress",
             )
     return None

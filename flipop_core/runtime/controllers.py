@@ -138,6 +138,7 @@ class PoolController:
         claims = self.claims(pool.spec.provider)
         nodes = interest.nodes()
         pods = interest.ready_pod_nodes() if needs_pod(pool.spec.match) else frozenset[str]()
+        serving = (name for name, node in nodes.items() if node.ready and not node.deleting)
         fit, change_in = candidates(nodes.values(), pool.spec.match, pods, self._clocks.wall())
         return PoolObservation(
             key=pool.key,
@@ -158,7 +159,9 @@ class PoolController:
             gate=account.gate,
             read_gate=account.read_gate,
             memory=prune(self._memories.get(pool.key, PoolMemory()), self._clocks.monotonic()),
+            serving=frozenset(serving) & pods if needs_pod(pool.spec.match) else frozenset(serving),
             published=self._records.published(pool),
+            unpublished_at=self._records.unpublished_at(pool),
             records_pending=deleting and not self._records.remove(pool),
             new_claim=str(uuid.uuid4()),
             cluster=self._settings.cluster_name,

@@ -10,7 +10,7 @@ from sys import intern
 
 import msgspec
 
-from flipop_core.model import IPV4_ANNOTATION, NodeAddress, NodeView, PodView, Taint
+from flipop_core.model import IPV4_ANNOTATION, IPV6_ANNOTATION, NodeAddress, NodeView, PodView, Taint
 from flipop_core.runtime.store import Identity
 
 
@@ -20,6 +20,7 @@ class _Slim(msgspec.Struct, gc=False, rename="camel"):
 
 class _Annotations(msgspec.Struct, gc=False):
     ipv4: str | None = msgspec.field(default=None, name=IPV4_ANNOTATION)
+    ipv6: str | None = msgspec.field(default=None, name=IPV6_ANNOTATION)
 
 
 class _NodeMetadata(_Slim):
@@ -114,6 +115,7 @@ def decode_node(raw: msgspec.Raw | bytes) -> NodeView:
         taints=tuple(map(_taint, spec.taints or ())),
         addresses=tuple(map(_address, status.addresses or ())),
         reserved_ipv4=(metadata.annotations or _NO_ANNOTATIONS).ipv4 or "",
+        reserved_ipv6=(metadata.annotations or _NO_ANNOTATIONS).ipv6 or "",
     )
 
 

@@ -52,7 +52,7 @@ class DNSAccount:
         self._records: dict[RecordName, Observed] = {}
         self._busy: set[RecordName] = set()
         self._backoffs: dict[RecordName, Backoff] = {}
-        self._removed_at: dict[tuple[RecordName, str], float] = {}
+        self._removed_at: dict[RecordName, dict[str, float]] = {}
         workers = max(2, self.capabilities.max_concurrency)
         self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
 
@@ -68,9 +68,9 @@ class DNSAccount:
         """Return until when a failed record set is to be left alone."""
         return self._backoffs.get(name)
 
-    def removed_at(self, name: RecordName, value: str) -> float | None:
-        """Return when this process last saw ``value`` leave the record set."""
-        return self._removed_at.get((name, value))
+    def removed_at(self, name: RecordName) -> dict[str, float]:
+        """Return when this process last saw values leave the record set, in monotonic seconds."""
+        return self._removed_at.get(name, {})
 
     def ttl_seconds(self, name: RecordName, wanted: int) -> int:
         """Return the TTL as the provider keeps it."""
@@ -151,9 +151,10 @@ class DNSAccount:
         before = self._records.get(action.name, Observed()).record_set
         now = self._clock()
         kept = action.record_set.values if isinstance(action, EnsureRecordSet) else ()
-        for value in before.values if before is not None else ():
-            if value not in kept:
-                self._removed_at[action.name, value] = now
+        left = {value: now for value in (before.values if before is not None else ()) if value not in kept}
+        if left:
+            removed = self._removed_at.get(action.name, {})
+            self._removed_at[action.name] = {value: at for value, at in (removed | left).items() if value not in kept}
         if action.scope is not None:
             self._records.pop(action.name, None)  # others write it too: what it holds now is theirs to say
         elif isinstance(action, DeleteRecordSet):

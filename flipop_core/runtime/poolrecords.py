@@ -11,7 +11,13 @@ from flipop_core.plan.dns import pool_values
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.report import DNSReport
 from flipop_core.resources.parse import PoolView
+from flipop_core.resources.types import FloatingIPPoolSpec, pool_family
 from flipop_core.runtime.records import RecordKeeper, RecordTarget, record_target
+
+
+def record_type_of(spec: FloatingIPPoolSpec) -> str:
+    """Return the type of the pool's record set."""
+    return "AAAA" if pool_family(spec) == "IPv6" else "A"
 
 
 class PoolRecords:
@@ -25,6 +31,11 @@ class PoolRecords:
         """Return the addresses that the pool's record set is known to hold; none if it has none or a wrong one."""
         target = self._target(pool)
         return self._keeper.published(target.name) if target is not None else frozenset()
+
+    def unpublished_at(self, pool: PoolView) -> dict[str, float]:
+        """Return when addresses were last seen to leave the pool's record set, in monotonic seconds."""
+        target = self._target(pool)
+        return self._keeper.removed_at(target.name) if target is not None else {}
 
     def name(self, pool: PoolView) -> str:
         """Return the FQDN of the pool's record set, empty if it has none."""
@@ -52,4 +63,4 @@ class PoolRecords:
         if pool.spec is None or pool.spec.dns_record_set is None or self._check(pool) is not None:
             return None
         record_set = pool.spec.dns_record_set
-        return record_target(record_set, record_set.provider or pool.spec.provider, "A")
+        return record_target(record_set, record_set.provider or pool.spec.provider, record_type_of(pool.spec))

@@ -150,6 +150,10 @@ class RecordKeeper:
         current = self._account_of(name.provider).observed(name).record_set
         return frozenset(current.values) if current is not None else frozenset()
 
+    def removed_at(self, name: RecordName) -> dict[str, float]:
+        """Return when values were last seen to leave the record set, in monotonic seconds."""
+        return self._account_of(name.provider).removed_at(name)
+
     def plan(
         self, key: Key, target: RecordTarget, wanted: frozenset[str], keepable: frozenset[str], *, remove: bool = False
     ) -> RecordPlan:

@@ -9,7 +9,7 @@ import structlog
 from flipop_core.cluster import NODE_DNS_RECORD_SETS, KubeAPI
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.model import Key
-from flipop_core.plan.dns import node_values
+from flipop_core.plan.dns import node_record_type, node_values
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.report import invalid_record_set_status, record_set_status
 from flipop_core.resources.parse import RecordSetView, decode_record_set
@@ -83,7 +83,7 @@ class RecordSetController:
             self._refuse(view, problem)
             return
         provider = provider_of(view.spec)
-        target = record_target(view.spec.dns_record_set, provider, "A")
+        target = record_target(view.spec.dns_record_set, provider, node_record_type(view.spec.address_type))
         if view.metadata.deletion_timestamp is not None:
             self._delete(view, target)
             return

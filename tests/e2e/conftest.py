@@ -14,7 +14,7 @@ from tests.controlplane.processes import Watchdog
 
 from .world import DEPLOY, World
 
-_WORLDS = pytest.StashKey[list[World]]()
+WORLDS = pytest.StashKey[list[World]]()
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def make_world(
     request: pytest.FixtureRequest, tmp_path: Path, watchdog: Watchdog
 ) -> Iterator[Callable[[ControlPlane, Settings], World]]:
     """Make worlds on any control plane, with any settings of the provider."""
-    worlds = request.node.stash.setdefault(_WORLDS, [])
+    worlds = request.node.stash.setdefault(WORLDS, [])
 
     def make(cluster: ControlPlane, settings: Settings) -> World:
         directory = tmp_path / f"world-{len(worlds)}"
@@ -71,7 +71,7 @@ def shared_world(
 @pytest.fixture
 def running(request: pytest.FixtureRequest, shared_world: World) -> Iterator[World]:
     """The world with a controller that runs already, with nothing in it."""
-    request.node.stash.setdefault(_WORLDS, []).append(shared_world)
+    request.node.stash.setdefault(WORLDS, []).append(shared_world)
     shared_world.begin()
     yield shared_world
     shared_world.end()
@@ -81,7 +81,7 @@ def running(request: pytest.FixtureRequest, shared_world: World) -> Iterator[Wor
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
     if report.failed:
-        for world in item.stash.get(_WORLDS, []):
+        for world in item.stash.get(WORLDS, []):
             try:
                 text = world.report()
             except Exception as error:  # the test's own failure is what is to be seen

@@ -76,36 +76,6 @@ def test_an_assign_whose_answer_is_lost_is_read_and_not_sent_again(world: World,
     assert len(posts(world, ASSIGN.format(address))) == 1
 
 
-def test_an_assign_without_an_answer_is_given_up_after_seven_seconds_and_tried_again(world: World) -> None:
-    address = world.cloud.account.add_address()
-    world.cloud.faults.add("POST", ASSIGN.format(address), kind="hang", seconds=30.0)
-    (node,) = world.nodes(1)
-    world.pool(ips=[address])
-    world.until_moved(address, node, timeout_seconds=15.0)
-    calls = posts(world, ASSIGN.format(address))
-    assert len(calls) == 2
-    assert 7.0 <= gaps(calls)[0] <= 10.0
-
-
-def test_an_assign_is_tried_on_the_schedule_until_it_holds(world: World) -> None:
-    """The original strands the address: here the waits are 1, 1, 5 s, and the condition tells meanwhile."""
-    address = world.cloud.account.add_address()
-    world.cloud.faults.add("POST", ASSIGN.format(address), kind="status", status=500, times=3)
-    (node,) = world.nodes(1)
-    world.pool(ips=[address])
-    condition = world.until_reason("AssignmentFailed")
-    assert "500" in condition["message"]
-    assert world.condition("Degraded")["status"] == "True"
-    world.until(lambda: world.holders(state="error") == {address: ""}, "state error")
-    assert "500" in world.status()["ips"][address]["error"]
-    world.until_moved(address, node, timeout_seconds=15.0)
-    calls = posts(world, ASSIGN.format(address))
-    for gap, least in zip(gaps(calls), (0.9, 0.9, 4.5), strict=True):
-        assert least <= gap <= least * 1.3 + 0.7
-    world.until(lambda: world.condition("Degraded")["status"] == "False", "no longer degraded")
-    assert not world.status()["ips"][address].get("error")
-
-
 def test_a_rate_limit_is_waited_for_as_long_as_it_asks(world: World) -> None:
     address = world.cloud.account.add_address()
     world.cloud.faults.add("POST", ASSIGN.format(address), kind="retry_after", seconds=2.0)
@@ -163,15 +133,6 @@ def test_a_pending_event_is_tried_again_on_the_same_node(world: World) -> None:
     world.pool(ips=[address])
     world.until_moved(address, first)
     assert gaps(posts(world, ASSIGN.format(address)))[0] >= 0.9
-
-
-def test_an_action_that_the_provider_does_not_carry_out_is_tried_again(world: World) -> None:
-    world.cloud.settings.action_seconds = 0.2
-    world.cloud.settings.failing_actions = 1
-    (node,) = world.nodes(1)
-    address = given_pool(world)
-    world.until_moved(address, node, timeout_seconds=25.0)
-    assert len(posts(world, ASSIGN.format(address))) == 2
 
 
 def test_a_failed_failover_is_tried_again(world: World) -> None:
@@ -232,18 +193,6 @@ def test_a_creation_that_was_refused_is_made_on_the_next_node(world: World) -> N
     assert world.held() == {address: first.droplet_id, foreign: second.droplet_id, created: third.droplet_id}
 
 
-def test_a_creation_that_failed_for_certain_is_made_after_it_was_looked_for(world: World) -> None:
-    """An answer of 500 proves nothing: for 15 s the address is looked for, then it is created."""
-    world.cloud.faults.add("POST", CREATE, kind="status", status=500)
-    world.nodes(1)
-    world.pool(desiredIPs=1)
-    world.until_active(1, timeout_seconds=25.0)
-    calls = posts(world, CREATE)
-    assert len(calls) == 2
-    assert gaps(calls)[0] >= 15.0
-    assert len(world.held()) == 1
-
-
 # -- failed reads ----------------------------------------------------------------------------------------------------
 
 
@@ -254,15 +203,4 @@ def test_reads_that_fail_are_tried_again_and_nothing_is_moved_meanwhile(world: W
     address = given_pool(world)
     world.until_moved(address, node)
     assert time.monotonic() - begun >= 1.0
-    assert len(posts(world, ASSIGN.format(address))) == 1
-
-
-def test_an_address_in_doubt_is_not_moved_before_it_was_read(world: World) -> None:
-    """The assign has its effect, its answer and the reads after it are lost: no second assign until a read tells."""
-    address = world.cloud.account.add_address()
-    world.cloud.faults.add("POST", ASSIGN.format(address), kind="drop_after_effect")
-    world.cloud.faults.add("GET", rf"/reserved_ips/{address}$", kind="status", status=503, times=2)
-    first, _ = world.nodes(2)
-    world.pool(ips=[address])
-    world.until_moved(address, first)
     assert len(posts(world, ASSIGN.format(address))) == 1

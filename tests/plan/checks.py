@@ -111,7 +111,7 @@ def _check_one_each(facts: Facts, plan: Plan) -> None:
     assert len(nodes) == len(set(nodes))
     assert not set(addresses) & facts.observed.operations.keys()
     assert not set(nodes) & facts.busy
-    annotated = [action.node for action in plan.actions if isinstance(action, AnnotateNode)]
+    annotated = [a.node for a in plan.actions if isinstance(a, AnnotateNode) and a.node in facts.observed.nodes]
     assert len(annotated) == len(set(annotated))
     for kind in (RecordLedger, SetFinalizer):
         assert sum(isinstance(action, kind) for action in plan.actions) <= 1

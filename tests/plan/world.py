@@ -201,6 +201,9 @@ class Process:
         observed = self.observe(pool)
         plan = plan_pool(observed, self.world.now)
         self.world.check(observed, plan, self.world.now)
+        self.looks.pop(key, None)
+        if plan.next_look is not None:
+            self.looks[key] = plan.next_look
         if plan.reread_all:
             self.read_all(key)
         elif plan.reread:
@@ -212,9 +215,6 @@ class Process:
             self._waiting.add(key)
         else:
             self._waiting.discard(key)
-        self.looks.pop(key, None)
-        if plan.next_look is not None:
-            self.looks[key] = plan.next_look
         return plan
 
     def _act(self, pool: PoolView, action: Any) -> None:
@@ -230,12 +230,14 @@ class Process:
                     lambda error: self._written(key, error),
                 )
             case AnnotateNode():
-                self._write(
+                started = self._write(
                     ("node", action.node),
                     action.summary,
                     lambda: cluster.annotate_node(action.node, action.address, action.previous),
-                    lambda error: self._annotated(key, action, error),
+                    lambda error: self._annotated(key, action, done=error is None or isinstance(error, ObjectNotFound)),
                 )
+                if not started:
+                    self._annotated(key, action, done=False)
             case _:
                 self._start(key, action)
 
@@ -284,10 +286,9 @@ class Process:
         else:
             self.looks[key] = min(self.looks.get(key, float("inf")), self.world.now + 1.0)
 
-    def _annotated(self, key: Key, action: AnnotateNode, error: FlipopError | None) -> None:
-        if error is None or isinstance(error, ObjectNotFound):
-            self.memories[key] = remember_annotated(self.memories.get(key, PoolMemory()), action)
-        else:
+    def _annotated(self, key: Key, action: AnnotateNode, *, done: bool) -> None:
+        self.memories[key] = remember_annotated(self.memories.get(key, PoolMemory()), action, done=done)
+        if not done:
             self.looks[key] = min(self.looks.get(key, float("inf")), self.world.now + 1.0)
 
     def _report(self, pool: PoolView, before: PoolObservation, plan: Plan) -> None:
