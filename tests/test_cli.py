@@ -86,7 +86,7 @@ class Controller:
 @pytest.fixture
 def controller(monkeypatch: pytest.MonkeyPatch) -> Controller:
     stand_in = Controller()
-    module = ModuleType("flipop_core.runtime.manager")
+    module = ModuleType("flipop_core.runtime.process")
     vars(module).update(run_controller=stand_in.run_controller, make_plans=stand_in.make_plans)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return stand_in
@@ -308,11 +308,11 @@ class TestPlan:
     def test_nothing_to_do(self, controller: Controller) -> None:
         controller.plans = [IDLE]
         result = invoke("plan")
-        assert (result.exit_code, result.stdout) == (0, "default/idle: nothing to do\n\n1 pool, 0 actions to take.\n")
+        assert (result.exit_code, result.stdout) == (0, "default/idle: nothing to do\n\n1 resource, 0 actions to take.\n")
 
     def test_no_pool(self, controller: Controller) -> None:
         result = invoke("plan")
-        assert (result.exit_code, result.stdout) == (0, "There is no pool.\n")
+        assert (result.exit_code, result.stdout) == (0, "There is no pool and no record set.\n")
 
     def test_something_to_do(self, controller: Controller) -> None:
         controller.plans = [IDLE, BUSY]
@@ -325,7 +325,7 @@ class TestPlan:
             "  annotate node a with 192.0.2.1\\x1b[2J\n"
             "  held: 192.0.2.2: no node is free (NoFreeNode)\n"
             "\n"
-            "2 pools, 2 actions to take.\n"
+            "2 resources, 2 actions to take.\n"
         )
 
     def test_a_pool_that_cannot_be_planned(self, controller: Controller) -> None:
@@ -338,7 +338,7 @@ class TestPlan:
     def test_json(self, controller: Controller, plans: list[dict[str, Any]], code: int) -> None:
         controller.plans = plans
         result = invoke("plan", "-o", "json")
-        assert (result.exit_code, json.loads(result.stdout)) == (code, {"pools": plans})
+        assert (result.exit_code, json.loads(result.stdout)) == (code, {"pools": plans, "recordSets": []})
 
     def test_what_is_asked_for(self, controller: Controller) -> None:
         controller.plans = [IDLE, BUSY]
@@ -350,7 +350,7 @@ class TestPlan:
         controller.plans = [IDLE]
         result = invoke("plan", "-n", "default", "idle", "wbe")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.endswith("flipop: there is no pool wbe in namespace default\n")
+        assert result.stderr.endswith("flipop: there is no pool or record set wbe in namespace default\n")
 
     def test_an_unreachable_cluster_is_one_line(self, controller: Controller) -> None:
         controller.error = ConfigError("no cluster")
@@ -479,7 +479,7 @@ def run_controller(settings, registry, stop):
     print("running", flush=True)
     (stop if {clean} else threading.Event()).wait()
     return 0
-module = types.ModuleType("flipop_core.runtime.manager")
+module = types.ModuleType("flipop_core.runtime.process")
 module.run_controller = run_controller
 sys.modules[module.__name__] = module
 sys.argv = ["flipop", "run"]

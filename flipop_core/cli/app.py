@@ -142,7 +142,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     stop = threading.Event()
     with stop_on_signals(stop):
         registry = load_usable_registry(ctx, settings, quiet=False)
-        from flipop_core.runtime.manager import run_controller
+        from flipop_core.runtime.process import run_controller
 
         return run_controller(settings, registry, stop)
 
@@ -183,13 +183,14 @@ def plan(
     settings = Settings(kubeconfig=kubeconfig, context=context, debug=debug, metrics_bind_addr="")
     registry = load_usable_registry(ctx, settings, quiet=True)
     from flipop_core.cli.output import plan_exit_code, plans_as_json, plans_as_text
-    from flipop_core.runtime.manager import make_plans
+    from flipop_core.runtime.process import make_plans
 
     plans = make_plans(settings, registry, namespace, names)
-    unknown = sorted(set(names) - {made["pool"].rpartition("/")[2] for made in plans})
+    made = {str(plan.get("pool") or plan.get("record_set")).rpartition("/")[2] for plan in plans}
+    unknown = sorted(set(names) - made)
     if unknown:
         where = f"namespace {namespace}" if namespace else "any namespace"
-        raise ConfigError(f"there is no pool {', '.join(unknown)} in {where}")
+        raise ConfigError(f"there is no pool or record set {', '.join(unknown)} in {where}")
     click.echo(plans_as_json(plans) if output == "json" else plans_as_text(plans))
     ctx.exit(plan_exit_code(plans))
 

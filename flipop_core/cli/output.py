@@ -39,28 +39,29 @@ def plan_exit_code(plans: Iterable[Mapping[str, Any]]) -> int:
 
 
 def plans_as_json(plans: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``{"pools": [{"pool", "actions", "holds", ["error"]}, …]}``."""
-    return as_json({"pools": plans})
+    """Return ``{"pools": [{"pool", "actions", "holds", ["error"]}, …], "recordSets": [{"record_set", …}, …]}``."""
+    pools = [plan for plan in plans if "pool" in plan]
+    return as_json({"pools": pools, "recordSets": [plan for plan in plans if "pool" not in plan]})
 
 
 def plans_as_text(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return the plans for a person.
 
-    A plan has ``pool`` (``namespace/name``), ``actions`` (each with ``action`` and a one-line ``summary``), ``holds``
-    (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if it could not be made.
+    A plan has ``pool`` or ``record_set`` (``namespace/name``), ``actions`` (each with ``action`` and a one-line
+    ``summary``), ``holds`` (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if there is none.
     """
     if not plans:
-        return "There is no pool."
+        return "There is no pool and no record set."
     lines: list[str] = []
     for plan in plans:
         lines += _plan_lines(plan)
     actions = sum(len(plan.get("actions", ())) for plan in plans)
-    lines += ["", f"{_counted(len(plans), 'pool')}, {_counted(actions, 'action')} to take."]
+    lines += ["", f"{_counted(len(plans), 'resource')}, {_counted(actions, 'action')} to take."]
     return "\n".join(lines)
 
 
 def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
-    pool, error = printable(plan["pool"]), plan.get("error")
+    pool, error = printable(plan.get("pool") or plan["record_set"]), plan.get("error")
     if error:
         return [f"{pool}: error: {printable(error)}"]
     actions = [f"  {printable(action['summary'])}" for action in plan.get("actions", ())]

@@ -52,7 +52,7 @@ class Progress(msgspec.Struct, frozen=True):
     count: int = len(ROUND)
 
 
-class Failover(msgspec.Struct, frozen=True):
+class Reaction(msgspec.Struct, frozen=True):
     """How long one step took, from its cause: to the first call that the provider accepted, and to the end."""
 
     call_seconds: float
@@ -81,7 +81,7 @@ class Director:
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.progress = Progress()
-        self.failovers: list[Failover] = []
+        self.reactions: list[Reaction] = []
         self.failures = 0
         self._stage = stage
         self._tell = tell
@@ -148,7 +148,7 @@ class Director:
                 return
             self._sleep(_LOOK_SECONDS)
         if self._accepted_at is not None:
-            self.failovers.append(Failover(self._accepted_at - self._caused, time.monotonic() - self._caused))
+            self.reactions.append(Reaction(self._accepted_at - self._caused, time.monotonic() - self._caused))
 
     def _expect_nothing(self, before: Scene) -> None:
         self._sleep(QUIET_SECONDS)

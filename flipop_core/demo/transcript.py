@@ -64,12 +64,12 @@ class Transcript:
 
 def summary(director: Director) -> str:
     """Return in a sentence or two how fast the controller was."""
-    if not director.failovers:
+    if not director.reactions:
         return "The controller has had nothing to do yet."
-    call = statistics.median(failover.call_seconds for failover in director.failovers)
-    active = statistics.median(failover.active_seconds for failover in director.failovers)
+    call = statistics.median(reaction.call_seconds for reaction in director.reactions)
+    active = statistics.median(reaction.active_seconds for reaction in director.reactions)
     failed = f" Steps that did not end as they should: {director.failures}." if director.failures else ""
     return (
-        f"Steps in which the controller had to act: {len(director.failovers)}. Median from the cause to the call that "
+        f"Steps in which the controller had to act: {len(director.reactions)}. Median from the cause to the call that "
         f"the provider accepted: {duration(call)}; to the end: {duration(active)}.{failed}"
     )

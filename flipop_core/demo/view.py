@@ -77,7 +77,7 @@ class View:
 
 def draw(frame: Frame, height: int) -> RenderableType:
     """Return a picture of ``height`` rows, for 80 columns or more."""
-    tables = Table.grid(padding=(0, 3, 0, 0))
+    tables = Table.grid(padding=(0, 2, 0, 0))
     tables.add_row(_nodes(frame.scene), _addresses(frame.scene))
     progress = frame.progress
     where = f"round {progress.round_number}, step {progress.number} of {progress.count}"
@@ -121,7 +121,7 @@ def _table(*columns: tuple[str, int]) -> Table:
 
 
 def _nodes(scene: Scene) -> Table:
-    table = _table(("NODE", 7), ("STATE", 8), ("POD", 7), ("HOLDS", 14))
+    table = _table(("NODE", 6), ("STATE", 8), ("POD", 7), ("HOLDS", 13))
     for node in scene.nodes:
         style = "" if node.fit else "red"
         table.add_row(
@@ -140,7 +140,7 @@ def _node_state(node: NodeRow) -> Text:
 
 
 def _addresses(scene: Scene) -> Table:
-    table = _table(("POOL", 7), ("FLOATING IP", 11), ("STATE", 11), ("NODE", 6))
+    table = _table(("POOL", 7), ("FLOATING IP", 13), ("STATE", 11), ("NODE", 6))
     for row in scene.addresses:
         style = _STATE_STYLES.get(row.state, "red")
         table.add_row(row.pool, Text(row.address, "bold"), Text(row.state, style), row.node)

@@ -29,7 +29,7 @@ from flipop_core.plan.actions import (
 from flipop_core.plan.claims import Claims, claims_of
 from flipop_core.plan.limits import next_backoff, with_entry
 from flipop_core.plan.match import candidates, needs_pod
-from flipop_core.plan.observed import Operation, PoolMemory, PoolObservation
+from flipop_core.plan.observed import NEVER, Operation, PoolMemory, PoolObservation
 from flipop_core.plan.outcomes import (
     Outcome,
     forget_confirmed,
@@ -335,8 +335,16 @@ class PoolController:
         )
         dns = DNSReport() if observed.deleting else self._records.keep(pool, observed, plan)
         status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp(), dns)
+        if _is_first_look(observed, plan) and pool.status.observed_generation == pool.metadata.generation:
+            # What the process before this one reported stands until the provider has been asked.
+            status = pool.status
         unfulfilled = max(0, status.desired_count - len(status.ips))
         sample = PoolSample(observed.spec.provider, self._records.name(pool), status, unfulfilled)
         self._metrics.set_pool(pool.key, sample)
         if not observed.deleting:
             self._objects.write_status(pool, status)
+
+
+def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:
+    """Whether nothing is known of the pool's addresses yet, and nothing keeps the provider from being asked."""
+    return observed.inventory.read_at == NEVER and not plan.holds

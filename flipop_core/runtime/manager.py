@@ -8,22 +8,13 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Collection
-from contextlib import closing
-from importlib.metadata import version
-from typing import Any
 
-import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
 from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, KubeAPI, Query
 from flipop_core.config import Settings
-from flipop_core.errors import ConfigError
 from flipop_core.model import Key
-from flipop_core.plan.actions import Plan
-from flipop_core.plan.observed import NEVER
-from flipop_core.plan.pool import plan_pool
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView, decode_pool, decode_record_set
 from flipop_core.runtime.accounts import Account
@@ -33,7 +24,6 @@ from flipop_core.runtime.controllers import PoolController
 from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
-from flipop_core.runtime.kube import HTTPKubeAPI, load_kube_configuration
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.poolrecords import PoolRecords
@@ -92,13 +82,14 @@ class Manager:
         self._accounts: dict[str, Account] = {}
         self._dns_accounts: dict[str, DNSAccount] = {}
         self.keeper = RecordKeeper(account_of=self.dns_account, queue=self.queue, clock=self._clocks.monotonic)
+        self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry))
         self.controller = PoolController(
             api=api,
             pools=self.pools.store,
             interests=self.interests,
             account_of=self.account,
             check=lambda pool: check_pool(pool, registry, self.account),
-            records=PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry)),
+            records=self.records,
             queue=self.queue,
             writer=self._writer,
             recorder=recorder,
@@ -114,7 +105,7 @@ class Manager:
             lambda record_set: _identity(record_set.metadata),
             version_of=lambda record_set: record_set.metadata.resource_version,
         )
-        self._record_set_controller = RecordSetController(
+        self.record_set_controller = RecordSetController(
             api=api,
             record_sets=self.record_sets.store,
             interests=self.interests,
@@ -225,48 +216,6 @@ class Manager:
             )
         return account
 
-    # -- plan --------------------------------------------------------------------------------------------------------
-
-    def plans(
-        self, chosen: Callable[[PoolView], bool], timeout_seconds: float = 30.0
-    ) -> list[tuple[PoolView, Plan | ConfigError]]:
-        """Return what `start` would do now for each chosen pool, and do none of it. Use a manager that was not started.
-
-        Raises ClusterUnavailable or ConfigError when cluster or provider cannot be read.
-        """
-        deadline = self._clocks.monotonic() + timeout_seconds
-        self.pools.start()
-        self._await(lambda: self.pools.store.synced, deadline, lambda: self.pools.problem or "listing pools")
-        pools = sorted(filter(chosen, self.pools.store.values()), key=lambda pool: pool.key)
-        return [(pool, self._plan(pool, deadline)) for pool in pools]
-
-    def _plan(self, pool: PoolView, deadline: float) -> Plan | ConfigError:
-        with self.lock:
-            problem = pool.problem or check_pool(pool, self._registry, self.account)
-            if problem is not None or pool.spec is None:
-                return problem or ConfigError("the spec cannot be read")
-            interest = self.interests.of(pool.key, pool.spec.match)
-            account = self.account(pool.spec.provider)
-            if account.inventory.read_at == NEVER:
-                account.read_all(pool.key)
-        self._await(lambda: interest.synced, deadline, lambda: "listing nodes and pods")
-        self._await(
-            lambda: account.inventory.read_at != NEVER or account.gate.reason or account.read_gate.reason,
-            deadline,
-            lambda: f"reading the addresses of {account.name}",
-        )
-        with self.lock:
-            observed = self.controller.observe(pool)
-            if observed is None:
-                return ConfigError("its nodes cannot be listed")
-            return plan_pool(observed, self._clocks.monotonic())
-
-    def _await(self, condition: Callable[[], object], deadline: float, doing: Callable[[], str]) -> None:
-        while not condition():
-            if self._clocks.monotonic() > deadline:
-                raise ConfigError(f"gave up {doing()}")
-            threading.Event().wait(0.01)
-
     # -- threads -----------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -292,7 +241,7 @@ class Manager:
             self.controller.reconcile(key)
             return
         if key.kind == NODE_DNS_RECORD_SETS.kind:
-            self._record_set_controller.reconcile(key)
+            self.record_set_controller.reconcile(key)
             return
         account = self._accounts.get(key.name)
         if account is None:
@@ -353,59 +302,6 @@ class Manager:
         del key, seconds
         if event in ("add", "start"):
             self.metrics.queue_depth.set(self.queue.depth)
-
-
-def run_controller(settings: Settings, registry: ProviderRegistry, stop: threading.Event) -> int:
-    """Run a controller on the configured cluster until ``stop`` is set. Return the exit code, 0 after a clean end.
-
-    Raises ConfigError when there is no usable cluster configuration, or the metrics address cannot be bound.
-    """
-    with closing(_connect(settings)) as api:
-        manager = Manager(
-            api, registry, settings, namespace=settings.namespace or api.namespace, elect=settings.leader_election
-        )
-        manager.start()
-        _log.info("started", version=version("flipop-core"), metrics_port=manager.server_port)
-        stop.wait()
-        clean = manager.stop(settings.stop_timeout_seconds)
-    if not clean:
-        _log.warning("stopped before all calls had ended; the next process reads what became of them")
-    return 0
-
-
-def make_plans(
-    settings: Settings, registry: ProviderRegistry, namespace: str = "", names: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Return what `run_controller` would do now, as JSON-able dicts, and do none of it.
-
-    Each has ``pool`` (``namespace/name``), ``actions``, ``holds`` and, if it could not be made, ``error``. An empty
-    ``namespace`` is all, no ``names`` are all. Raises ConfigError when cluster or provider cannot be read.
-    """
-    with closing(_connect(settings)) as api:
-        manager = Manager(api, registry, msgspec.structs.replace(settings, metrics_bind_addr=""), elect=False)
-        try:
-            made = manager.plans(
-                lambda pool: namespace in ("", pool.metadata.namespace) and (not names or pool.metadata.name in names)
-            )
-        finally:
-            manager.stop(settings.provider_timeout_seconds)
-    return [_plan_document(pool.key, plan) for pool, plan in made]
-
-
-def _connect(settings: Settings) -> HTTPKubeAPI:
-    return HTTPKubeAPI(lambda: load_kube_configuration(settings.kubeconfig or None, settings.context or None))
-
-
-def _plan_document(key: Key, plan: Plan | ConfigError) -> dict[str, Any]:
-    where = f"{key.namespace}/{key.name}"
-    if isinstance(plan, ConfigError):
-        return {"pool": where, "actions": [], "holds": [], "error": str(plan)}
-    actions = [{**msgspec.to_builtins(action), "summary": action.summary} for action in plan.actions]
-    holds = [
-        {"reason": hold.reason, "message": hold.message, **({"address": hold.address} if hold.address else {})}
-        for hold in plan.holds
-    ]
-    return {"pool": where, "actions": actions, "holds": holds}
 
 
 def _identity(metadata: Metadata) -> tuple[str, str, str]:

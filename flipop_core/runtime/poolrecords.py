@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flipop_core.errors import ConfigError
 from flipop_core.plan.actions import Plan
 from flipop_core.plan.assess import assess
-from flipop_core.plan.dns import pool_values
+from flipop_core.plan.dns import RecordPlan, pool_values
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.report import DNSReport
 from flipop_core.resources.parse import PoolView
@@ -51,6 +51,14 @@ class PoolRecords:
         wanted, keepable = pool_values(assess(observed), plan)
         report = self._keeper.keep(pool.key, target, wanted, keepable, pool.status.records)
         return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
+
+    def plan(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> tuple[RecordTarget, RecordPlan] | None:
+        """Return what `keep` would do for the pool's record set, None if it has none."""
+        target = self._target(pool)
+        if target is None:
+            return None
+        wanted, keepable = pool_values(assess(observed), plan)
+        return target, self._keeper.plan(pool.key, target, wanted, keepable)
 
     def remove(self, pool: PoolView) -> bool:
         """Remove what is to be removed of a pool that is being deleted; return whether all of it is done."""

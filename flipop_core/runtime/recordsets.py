@@ -89,13 +89,13 @@ class RecordSetController:
             return
         if target.reclaim != (RECLAIM_FINALIZER in view.metadata.finalizers):
             self._objects.write_finalizer(view, present=target.reclaim)
-        values = self._values(view, view.spec)
+        values = self.values(view, view.spec)
         if values is None:
             return
         report = self._keeper.keep(key, target, values, frozenset(), view.status.records)
         self._report(view, target, report)
 
-    def _values(self, view: RecordSetView, spec: NodeDNSRecordSetSpec) -> frozenset[str] | None:
+    def values(self, view: RecordSetView, spec: NodeDNSRecordSetSpec) -> frozenset[str] | None:
         """Return what is to be published, None while the nodes and pods are not in sync."""
         interest = self._interests.of(view.key, spec.match)
         if not interest.synced:

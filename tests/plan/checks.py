@@ -186,6 +186,8 @@ def check_account(world: World, forgotten: Iterable[str]) -> None:
     cloud, pools = world.cloud, world.cluster.views()
     assert len(cloud.claims_created) == len(set(cloud.claims_created))
     recorded = {address for pool in pools.values() for address in (*pool.ledger.allocated, *pool.status.ips)}
+    ledgers = [address for pool in pools.values() for address in pool.ledger.allocated]
+    assert len(ledgers) == len(set(ledgers)), "two pools have taken the same address"
     recorded |= {pool.ledger.pending.claim for pool in pools.values() if pool.ledger.pending is not None}
     for address, claim in cloud.created.items():
         assert recorded.union(forgotten) & {address, claim}, f"{address} of {claim} is lost"
@@ -211,13 +213,16 @@ def converge(world: World) -> None:
         world.advance(min(ends) - world.now)
 
 
-def settle(world: World) -> None:
-    """Let all calls end and all queued pools be reconciled, at this moment."""
+def settle(world: World, *, plans_first: bool = False) -> None:
+    """Let all calls end and all queued pools be reconciled, at this moment.
+
+    ``plans_first``: no answer comes back while a pool can be planned, so that calls of all pools are under way at once.
+    """
     process = world.process
     landed: list[str] = []
     for _ in range(400):
         process.watch()
-        if process.flights:
+        if process.flights and not (plans_first and process.queue):
             flight = process.flights.pop(0)
             landed.append(flight.name)
             if not flight.departed:

@@ -147,10 +147,10 @@ class Histories(RuleBasedStateMachine):
             flights.remove(flight)
             flight.land(flight.answer)
 
-    @rule()
-    def run_on(self) -> None:
+    @rule(plans_first=st.booleans())
+    def run_on(self, plans_first: bool) -> None:
         self.world.process.tick()
-        settle(self.world)
+        settle(self.world, plans_first=plans_first)
 
     @rule(seconds=st.sampled_from((0.3, 1.0, 5.0, 16.0, 65.0, 310.0, 700.0)))
     def wait(self, seconds: float) -> None:

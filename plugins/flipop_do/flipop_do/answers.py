@@ -55,7 +55,9 @@ class _Links(msgspec.Struct, frozen=True):
     pages: _Pages | None = None
 
 
-class _Page(msgspec.Struct, frozen=True, kw_only=True):
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a list."""
+
     links: _Links | None = None
 
     def next_page(self) -> int | None:
@@ -65,10 +67,57 @@ class _Page(msgspec.Struct, frozen=True, kw_only=True):
         return int(number[1]) if number else None
 
 
-class ReservedIPPage(_Page, frozen=True, kw_only=True):
+class ReservedIPPage(Page, frozen=True, kw_only=True):
     """One page of ``GET /v2/reserved_ips``."""
 
     reserved_ips: list[ReservedIP]
+
+
+class ReservedIPv6(msgspec.Struct, frozen=True):
+    """A reserved IPv6 address. The API does not say whether an action on it is pending."""
+
+    ip: str
+    region_slug: str = ""
+    droplet: Droplet | None = None
+
+    def __post_init__(self) -> None:
+        if canonical_ipv6(self.ip) is None:
+            raise ValueError("not an IPv6 address")
+
+    def record(self) -> AddressRecord:
+        """Return the core's view of it."""
+        holder = self.droplet.id if self.droplet else None
+        return AddressRecord(
+            address=canonical_ipv6(self.ip) or self.ip,
+            provider_id=None if holder is None else provider_id_of(holder),
+            region=self.region_slug,
+        )
+
+
+class ReservedIPv6Page(Page, frozen=True, kw_only=True):
+    """One page of ``GET /v2/reserved_ipv6``."""
+
+    reserved_ipv6s: list[ReservedIPv6]
+
+
+class ReservedIPv6Answer(msgspec.Struct, frozen=True):
+    """Answer to ``GET /v2/reserved_ipv6/{ip}`` and ``POST /v2/reserved_ipv6``.
+
+    The document has the address under a key; the service has been seen to send it without.
+    """
+
+    reserved_ipv6: ReservedIPv6 | None = None
+    ip: str = ""
+    region_slug: str = ""
+    droplet: Droplet | None = None
+
+    def __post_init__(self) -> None:
+        if self.reserved_ipv6 is None:
+            ReservedIPv6(self.ip)
+
+    def record(self) -> AddressRecord:
+        """Return the core's view of the address."""
+        return (self.reserved_ipv6 or ReservedIPv6(self.ip, self.region_slug, self.droplet)).record()
 
 
 class Prefix(msgspec.Struct, frozen=True):
@@ -86,7 +135,7 @@ class Prefix(msgspec.Struct, frozen=True):
             return False
 
 
-class PrefixPage(_Page, frozen=True, kw_only=True):
+class PrefixPage(Page, frozen=True, kw_only=True):
     """One page of ``GET /v2/byoip_prefixes``."""
 
     byoip_prefixes: list[Prefix]
@@ -108,7 +157,7 @@ class PrefixResource(msgspec.Struct, frozen=True):
         return AddressRecord(address=address, provider_id=provider_id_of(int(holder[1])), region=self.region)
 
 
-class PrefixResourcePage(_Page, frozen=True, kw_only=True):
+class PrefixResourcePage(Page, frozen=True, kw_only=True):
     """One page of ``GET /v2/byoip_prefixes/{uuid}/ips``."""
 
     ips: list[PrefixResource]
@@ -147,9 +196,25 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class ActionAnswer(msgspec.Struct, frozen=True):
-    """Answer to ``POST /v2/reserved_ips/{ip}/actions``."""
+    """Answer to ``POST /v2/reserved_ips/{ip}/actions`` and ``POST /v2/reserved_ipv6/{ip}/actions``."""
 
     action: Action
+
+
+class DomainRecord(msgspec.Struct, frozen=True):
+    """One DNS record. ``name`` is relative to the zone, ``@`` for the zone itself."""
+
+    id: int
+    type: str
+    name: str
+    data: str = ""
+    ttl: int | None = None
+
+
+class DomainRecordPage(Page, frozen=True, kw_only=True):
+    """One page of ``GET /v2/domains/{domain}/records``."""
+
+    domain_records: list[DomainRecord]
 
 
 def provider_id_of(droplet_id: int) -> str:
@@ -167,6 +232,19 @@ def droplet_id_of(provider_id: str, operation: str) -> int:
             operation=operation,
         )
     return int(number)
+
+
+def canonical_address(address: str) -> str | None:
+    """Return the address in canonical text form, None when it is neither an IPv4 nor an IPv6 address."""
+    return canonical_ipv4(address) or canonical_ipv6(address)
+
+
+def canonical_ipv6(address: str) -> str | None:
+    """Return the address in canonical text form, None when it is no IPv6 address (or one with a zone index)."""
+    try:
+        return None if "%" in address else str(ipaddress.IPv6Address(address))
+    except ValueError:
+        return None
 
 
 def canonical_ipv4(address: str) -> str | None:

@@ -33,6 +33,7 @@ from flipop_core import (
     Unavailable,
 )
 from flipop_do import CREDENTIAL_VARIABLE
+from flipop_do.answers import Page
 from flipop_do.attempt import Attempt, new_session
 
 PROVIDER = "digitalocean"
@@ -40,12 +41,16 @@ DEFAULT_ENDPOINT = "https://api.digitalocean.com"
 POOL_SIZE = 32
 """Connections kept for reuse; more threads than that work too, on connections of their own."""
 
+PAGE_SIZE = 200
+"""Items per page, the most the API gives."""
+
 _MARGIN_SECONDS = 0.1
 _RETRY_AFTER_DEFAULT_SECONDS = 5.0
 _RETRY_AFTER_MAX_SECONDS = 3600.0
 _MESSAGE_MAX_LENGTH = 200
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Page)
 
 _budget_end: ContextVar[float | None] = ContextVar("flipop_do_budget_end", default=None)
 
@@ -133,6 +138,11 @@ class DigitalOceanClient:
         finally:
             _budget_end.reset(token)
 
+    def is_spent(self) -> bool:
+        """Whether the time of the `budget` of this thread is used up."""
+        end = _budget_end.get()
+        return end is not None and end - time.monotonic() <= _MARGIN_SECONDS
+
     def _seconds_left(self) -> float:
         end = _budget_end.get()
         left = self.timeout_seconds if end is None else min(self.timeout_seconds, end - time.monotonic())
@@ -145,13 +155,14 @@ class DigitalOceanClient:
         *arguments: object,
         answer: type[T],
         mutation: bool,
+        scope: str,
         **options: object,
     ) -> T:
         """Make one request, once, within the timeout, and return its 2xx answer decoded as ``answer``.
 
-        ``operation`` names it in errors, ``function`` is an operation of ``api``. Errors: as `flipop_core.IPProvider`
-        has them for a read or, with ``mutation``, for a mutation; a mutation that may have been sent and has no usable
-        answer is `OutcomeUnknown`.
+        ``operation`` names it in errors, ``function`` is an operation of ``api``, ``scope`` what the token needs for
+        it. Errors: as `flipop_core.IPProvider` has them for a read or, with ``mutation``, for a mutation; a mutation
+        that may have been sent and has no usable answer is `OutcomeUnknown`.
         """
         taken: list[_Answer] = []
         cause = ""
@@ -173,7 +184,7 @@ class DigitalOceanClient:
         received = taken[-1]
         self._remember(received.headers)
         if not 200 <= received.status < 300:
-            raise self._refused(operation, received, mutation=mutation)
+            raise self._refused(operation, received, scope, mutation=mutation)
         try:
             return msgspec.json.decode(received.body or b"{}", type=answer)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -181,13 +192,42 @@ class DigitalOceanClient:
             text = f"HTTP {received.status} with a body that is not what the API documents"
             raise failure(text, provider=PROVIDER, operation=operation, request_id=_request_id(received)) from None
 
+    def pages(
+        self,
+        operation: str,
+        function: Callable[..., object],
+        *arguments: object,
+        answer: type[P],
+        scope: str,
+        **options: object,
+    ) -> Iterator[P]:
+        """Read the pages of a list, one request each. Errors: as `call` for a read."""
+        number: int | None = 1
+        while number is not None:
+            page = self.call(
+                operation,
+                function,
+                *arguments,
+                answer=answer,
+                mutation=False,
+                scope=scope,
+                per_page=PAGE_SIZE,
+                page=number,
+                **options,
+            )
+            yield page
+            following = page.next_page()
+            if following is not None and following <= number:
+                raise Unavailable("the page links lead in a circle", provider=PROVIDER, operation=operation)
+            number = following
+
     def _unanswered(self, operation: str, cause: str, *, mutation: bool, sent: bool) -> ProviderError:
         if not sent:
             return Unavailable(f"not sent: {cause}", provider=PROVIDER, operation=operation)
         failure = OutcomeUnknown if mutation else Unavailable
         return failure(f"sent, but no complete answer came: {cause}", provider=PROVIDER, operation=operation)
 
-    def _refused(self, operation: str, received: _Answer, *, mutation: bool) -> ProviderError:
+    def _refused(self, operation: str, received: _Answer, scope: str, *, mutation: bool) -> ProviderError:
         try:
             body = msgspec.json.decode(received.body, type=_ErrorBody)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -207,6 +247,8 @@ class DigitalOceanClient:
             failure: type[ProviderError] = OutcomeUnknown if mutation else Unavailable
         else:
             failure = _classify(received.status, body.message, mutation=mutation)
+        if failure is AccessDenied and received.status == 403:
+            text = f"the token lacks the scope {scope} ({text})"
         return failure(text, provider=PROVIDER, operation=operation, request_id=request_id)
 
     def _presentable(self, message: str) -> str:

@@ -1,0 +1,74 @@
+"""The benchmarks' command line, and what it makes of the values; no scenario that needs a control plane."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.__main__ import SCENARIOS, main
+from benchmarks.figures import Figure, Options, Result, Scenario, print_table, run_scenario
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def test_lists_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == [scenario.name for scenario in SCENARIOS]
+    assert {"failover", "mass-failover", "start", "cold-start", "idle", "stop", "planner", "scale"} <= set(listed)
+
+
+def test_runs_as_a_module_and_writes_json(tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    ended = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "queue", "--repeat", "1", "--json", str(target)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "add, get and done of one key" in ended.stdout
+    document = json.loads(target.read_text())
+    assert document["machine"]["cores"] == os.cpu_count()
+    assert document["command"] == ["python", "-m", "benchmarks", "queue", "--repeat", "1", "--json", str(target)]
+    (result,) = document["results"]
+    assert result["scenario"] == "queue"
+    assert result["error"] is None
+    for figure in result["figures"]:
+        assert len(figure["values"]) == 1
+        assert figure["median"] == figure["p95"] == figure["values"][0] > 0
+
+
+def test_refuses_an_unknown_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["failovr"])
+    assert ended.value.code == 2
+    assert "there is no scenario 'failovr': choose from failover," in capsys.readouterr().err
+
+
+def test_median_and_95th_percentile() -> None:
+    figure = Figure("delay", "ms", tuple(float(value) for value in range(20, 0, -1)))
+    assert (figure.median, figure.p95) == (10.5, 19.0)
+    assert Figure("delay", "ms", (7.0,)).p95 == 7.0
+
+
+def test_a_failed_scenario_is_reported_and_does_not_end_the_others() -> None:
+    def fail(options: Options) -> list[Figure]:
+        raise RuntimeError(f"no cluster [for {options.repetitions(3)} repetitions]")
+
+    result = run_scenario(Scenario("broken", "", fail), Options())
+    assert result.error == "RuntimeError: no cluster [for 3 repetitions]"
+    output = io.StringIO()
+    whole = Result("whole", (Figure("time", "s", (1.0, 2.0)),), 0.5, 3.0)
+    print_table([result, whole], Console(file=output, width=120))
+    assert "broken failed: RuntimeError: no cluster [for 3 repetitions]" in output.getvalue()
+    assert "1.5" in output.getvalue()
