@@ -24,7 +24,7 @@ class Transcript:
 
     def begin(self, stage: Stage) -> None:
         """Print what this is."""
-        self._print("flipop demo: the real controller, simulated cluster and provider, all in this process.")
+        self._print("flipop demo: the real controller on a simulated cluster and provider.")
         self._print(
             f"A call to the provider takes {duration(LATENCY_SECONDS)}, moving an address {stage.action_seconds:g} s "
             "more. Each time below is real, and counts from the cause, such as the write of a node's status."

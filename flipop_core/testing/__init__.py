@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flipop_core.testing.clock import Clock, FakeClock, Sleep
 from flipop_core.testing.cloud import CloudConfig, InMemoryCloud
-from flipop_core.testing.conformance import IPProviderContract
+from flipop_core.testing.conformance import DNSProviderContract, IPProviderContract
+from flipop_core.testing.dns_harness import DNSProviderHarness
 from flipop_core.testing.faults import Call, Fault, FaultScript
 from flipop_core.testing.harness import FaultKind, IPProviderHarness
 from flipop_core.testing.providers import InMemoryDNSProvider, InMemoryIPProvider, in_memory_factories
@@ -27,6 +28,8 @@ __all__ = [
     "in_memory_factories",
     # the conformance kit
     "FaultKind",
+    "DNSProviderContract",
+    "DNSProviderHarness",
     "IPProviderContract",
     "IPProviderHarness",
 ]

@@ -8,6 +8,8 @@ An author writes a harness for the provider (`IPProviderHarness`) and a test cla
             with my_harness() as harness:
                 yield harness
 
+A DNS provider likewise has `DNSProviderHarness` and `DNSProviderContract`.
+
 Each test states one rule of `flipop_core.providers` and checks behaviour, not shape. A rule that the harness cannot
 exercise is reported as skipped with the reason. The kit itself needs no pytest.
 """
@@ -15,12 +17,15 @@ exercise is reported as skipped with the reason. The kit itself needs no pytest.
 from __future__ import annotations
 
 from flipop_core.providers import IPProvider
+from flipop_core.testing.dns_harness import DNSProviderHarness
+from flipop_core.testing.dns_rules import RecordSetRules
+from flipop_core.testing.dns_rules_faults import RecordSetFaultRules
 from flipop_core.testing.harness import FaultKind, IPProviderHarness, expect, expect_equal
 from flipop_core.testing.rules_assignment import AssignmentRules
 from flipop_core.testing.rules_creation import CreationRules
 from flipop_core.testing.rules_faults import FaultRules
 
-__all__ = ["FaultKind", "IPProviderContract", "IPProviderHarness"]
+__all__ = ["DNSProviderContract", "DNSProviderHarness", "FaultKind", "IPProviderContract", "IPProviderHarness"]
 
 
 class IPProviderContract(AssignmentRules, CreationRules, FaultRules):
@@ -37,3 +42,7 @@ class IPProviderContract(AssignmentRules, CreationRules, FaultRules):
         expect(bool(families) and families <= {"IPv4", "IPv6"}, f"address_families are of IPv4, IPv6: {before!r}")
         provider.describe([harness.make_address()])
         expect_equal(provider.capabilities, before, "capabilities are constant for the life of the object")
+
+
+class DNSProviderContract(RecordSetRules, RecordSetFaultRules):
+    """The rules of `DNSProvider`. Inherit it and give it a fixture ``harness``."""

@@ -13,6 +13,7 @@ from flipop_core.model import Applied
 from flipop_core.providers import ProviderCapabilities, RecordSet
 
 _VERSIONS = {"A": 4, "AAAA": 6}
+_COMMENT_LENGTH = 100
 
 
 class InMemoryZones:
@@ -61,12 +62,11 @@ class InMemoryZones:
         wanted = normal_record_set(record_set, capabilities)
         with self._lock:
             records = self._records(zone, "ensure_record_set")
-            _check(zone, wanted, capabilities)
+            _check(zone, record_set, wanted, capabilities)
             if wanted.type != "CNAME" and (wanted.name, "CNAME") in records:
                 raise _refusal(Rejected, "ensure_record_set", f"{wanted.name} is a CNAME")
             present = records.get((wanted.name, wanted.type))
-            if scope is not None and present is not None:
-                wanted = _with_foreign(wanted, present, scope)
+            wanted = _merged(wanted, present, scope, comments=capabilities.record_comments)
             if present != wanted:
                 records[wanted.name, wanted.type] = wanted
                 self.writes += 1
@@ -99,28 +99,39 @@ def normal_name(name: str) -> str:
 
 
 def normal_record_set(record_set: RecordSet, capabilities: ProviderCapabilities) -> RecordSet:
-    """Return the record set as the service keeps it: TTL within its limit, values canonical, sorted and once each."""
+    """Return the record set as the service keeps it: TTL within its limit, values canonical, sorted and once each.
+
+    Comments stay with their values, where the service has comments.
+    """
+    values = [_normal_value(record_set.type, value) for value in record_set.values]
+    comments = dict(zip(values, record_set.comments, strict=False)) if capabilities.record_comments else {}
+    ordered = tuple(sorted(set(values)))
     return replace(
         record_set,
         name=normal_name(record_set.name),
         ttl_seconds=max(record_set.ttl_seconds, capabilities.min_ttl_seconds),
-        values=tuple(sorted({_normal_value(record_set.type, value) for value in record_set.values})),
+        values=ordered,
+        comments=tuple(comments.get(value, "") for value in ordered) if comments else (),
     )
 
 
-def _with_foreign(wanted: RecordSet, present: RecordSet, scope: frozenset[str]) -> RecordSet:
-    """Return ``wanted`` with the present values that are not in its scope; theirs is also the TTL then."""
-    foreign = _only(present, lambda value: value not in scope and value not in wanted.values)
-    if not foreign.values:
-        return wanted
-    comments = dict(zip(wanted.values, wanted.comments, strict=False))
-    comments.update(zip(foreign.values, foreign.comments, strict=False))
-    values = tuple(sorted({*wanted.values, *foreign.values}))
+def _merged(wanted: RecordSet, present: RecordSet | None, scope: frozenset[str] | None, *, comments: bool) -> RecordSet:
+    """Return what the zone then holds: ``wanted``, and of ``present`` what is not in the scope, as it is.
+
+    One TTL serves the whole set, so that foreign values decide it. What ``wanted`` leaves open stays as it is.
+    """
+    if present is None:
+        return replace(wanted, comments=wanted.comments or ("",) * len(wanted.values)) if comments else wanted
+    foreign = {value for value in present.values if scope is not None and value not in scope}
+    held = dict(zip(present.values, present.comments, strict=False))
+    given = {value: text for value, text in zip(wanted.values, wanted.comments, strict=False) if value not in foreign}
+    values = tuple(sorted({*wanted.values, *foreign}))
     return replace(
         wanted,
-        ttl_seconds=present.ttl_seconds,
+        ttl_seconds=present.ttl_seconds if foreign else wanted.ttl_seconds,
         values=values,
-        comments=tuple(comments.get(value, "") for value in values) if comments else (),
+        comments=tuple((held | given).get(value, "") for value in values) if comments else (),
+        proxied=present.proxied if wanted.proxied is None else wanted.proxied,
     )
 
 
@@ -144,18 +155,24 @@ def _address_of(record_type: str, value: str) -> str:
     return str(address) if address.version == _VERSIONS.get(record_type) else ""
 
 
-def _check(zone: str, wanted: RecordSet, capabilities: ProviderCapabilities) -> None:
+def _check(zone: str, given: RecordSet, wanted: RecordSet, capabilities: ProviderCapabilities) -> None:
     """Raise Rejected for a record set that the service does not take."""
     apex = normal_name(zone)
-    if wanted.name != apex and not wanted.name.endswith(f".{apex}"):
-        raise _refusal(Rejected, "ensure_record_set", f"{wanted.name} is not in zone {zone}")
-    if wanted.type not in capabilities.record_types:
-        raise _refusal(Rejected, "ensure_record_set", f"no records of type {wanted.type} here")
-    if not wanted.values:
-        raise _refusal(Rejected, "ensure_record_set", "a record set needs a value")
+    refusals = {
+        f"{wanted.name} is not in zone {zone}": wanted.name != apex and not wanted.name.endswith(f".{apex}"),
+        f"no records of type {wanted.type} here": wanted.type not in capabilities.record_types,
+        "a record set needs a value": not wanted.values,
+        "there are more or fewer comments than values": len(given.comments) not in (0, len(given.values)),
+        f"a comment has more than {_COMMENT_LENGTH} characters": any(
+            len(comment) > _COMMENT_LENGTH for comment in wanted.comments
+        ),
+    }
     for value in wanted.values:
-        if wanted.type in _VERSIONS and not _address_of(wanted.type, value):
-            raise _refusal(Rejected, "ensure_record_set", f"{value!r} is no value of an {wanted.type} record")
+        wrong = wanted.type in _VERSIONS and not _address_of(wanted.type, value)
+        refusals[f"{value!r} is no value of an {wanted.type} record"] = wrong
+    for reason, applies in refusals.items():
+        if applies:
+            raise _refusal(Rejected, "ensure_record_set", reason)
 
 
 def _refusal(error: type[ProviderError], operation: str, message: str) -> ProviderError:

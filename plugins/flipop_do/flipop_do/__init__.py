@@ -1,45 +1,82 @@
-"""DigitalOcean for flipop: reserved IPs, bring-your-own-IP (BYOIP) addresses included.
+"""DigitalOcean for flipop: reserved IPs (IPv4 and IPv6), bring-your-own-IP (BYOIP) addresses, and DNS.
 
-Install it beside the core and set a token; ``provider: digitalocean`` in a ``FloatingIPPool`` then selects it::
+Install it beside the core and set a token; ``provider: digitalocean`` in a ``FloatingIPPool``, a ``dnsRecordSet`` or a
+``NodeDNSRecordSet`` then selects it::
 
     pip install flipop-core flipop-do
     export DIGITALOCEAN_ACCESS_TOKEN=dop_v1_…
 
 Environment
     ``DIGITALOCEAN_ACCESS_TOKEN``  API token. Scopes: ``reserved_ip:read,create,update,delete``, ``droplet:read``
-    (without it the API shows every address as unassigned) and, for BYOIP addresses, ``byoip_prefix:read``.
+    (without it the API shows every address as unassigned) and, for BYOIP addresses, ``byoip_prefix:read``. For DNS:
+    ``domain:read,create,update,delete``.
     ``DIGITALOCEAN_API_URL``       another API endpoint, ``http://`` allowed. Default ``https://api.digitalocean.com``.
     ``DIGITALOCEAN_USER_AGENT``    what stands before the SDK's own user agent.
     ``HTTPS_PROXY``, ``NO_PROXY``  as usual.
 
-What to know of the service
-    - A node is ``digitalocean://<droplet id>``, and holds one reserved or BYOIP address at most.
+What to know of the addresses
+    - A node is ``digitalocean://<droplet id>``, and holds one reserved or BYOIP address at most, and beside it one
+      reserved IPv6 address if IPv6 is enabled on the droplet.
     - An address can only be put on a droplet of its own region; assigning moves it away from its present droplet.
     - Assigning and unassigning take seconds. The address is ``locked`` meanwhile, which reads as ``in_progress``.
       The address is polled, never the action: action polls of BYOIP addresses answer 404 for ever.
     - An account has 3 reserved IPs unless support raises the limit, 5,000 calls an hour, and 12 creations a minute.
     - A reserved IP that is assigned to no droplet is billed; one that is deleted is lost, assigned or not.
     - Reserved IPs have no tags, so an interrupted creation is recognised by comparing lists.
+    - A reserved IPv6 address is created in a region, never on a droplet; it can be deleted only while it is unassigned.
+      The API does not say that it is ``locked``: it reads as ``in_progress`` for up to 30 s after an action was
+      accepted, until the effect is seen.
+
+What to know of DNS
+    - A zone is a domain of the account, a record set the records of one name and type, each with a TTL of its own, 30 s
+      at least. Record types are A, AAAA and TXT. Records have no comments, and nothing is proxied.
+    - Records are changed one at a time. New values are added, or take the place of stale ones, before others go, so that
+      a name is never without values; a change that stops half-way is completed by the next one.
+    - The API takes identical records, so that a lost answer can leave one twice: the next change of the set removes it.
 
 Calls
-    Reading an account costs one call per 200 reserved IPs. Wanted addresses that are missing there are looked up one
+    Reading an account costs one call per 200 reserved IPs, and one per 200 reserved IPv6 addresses once any is wanted.
+    Wanted addresses that are missing there are looked up one
     by one when they are few, else through the account's BYOIP prefixes; BYOIP addresses that nobody asked for are seen
     only then. A mutation is one call, sent at most once; a refused assignment is followed by one that reads why.
+    Changing a record set costs one read and one call per record that differs: one where a value replaces another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from flipop_core import CredentialSpec, IPProvider, ProviderCapabilities, ProviderContext, ProviderFactory, hookimpl
+from flipop_core import (
+    CredentialSpec,
+    DNSProvider,
+    IPProvider,
+    ProviderCapabilities,
+    ProviderContext,
+    ProviderFactory,
+    hookimpl,
+)
 
 CREDENTIAL_VARIABLE = "DIGITALOCEAN_ACCESS_TOKEN"
 
 CAPABILITIES = ProviderCapabilities(
-    atomic_reassign=True, max_ips_per_node=1, address_families=("IPv4",), max_concurrency=8, create_on_node=True
+    atomic_reassign=True, max_ips_per_node=1, address_families=("IPv4", "IPv6"), max_concurrency=8, create_on_node=True
 )
+"""Of the IP provider. ``max_ips_per_node`` is per address family; ``create_on_node`` holds for IPv4."""
 
-__all__ = ["CAPABILITIES", "CREDENTIAL_VARIABLE", "build_ip_provider", "flipop_ip_providers"]
+DNS_CAPABILITIES = ProviderCapabilities(
+    min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"), record_comments=False, max_concurrency=8
+)
+"""Of the DNS provider."""
+
+__all__ = [
+    "CAPABILITIES",
+    "CREDENTIAL_VARIABLE",
+    "DNS_CAPABILITIES",
+    "build_dns_provider",
+    "build_ip_provider",
+    "flipop_dns_providers",
+    "flipop_ip_providers",
+]
 
 
 def build_ip_provider(context: ProviderContext) -> IPProvider:
@@ -50,17 +87,49 @@ def build_ip_provider(context: ProviderContext) -> IPProvider:
     return ReservedIPs(DigitalOceanClient(context), default_region=context.region)
 
 
+def build_dns_provider(context: ProviderContext) -> DNSProvider:
+    """Return the DNS provider for one account. Imports the SDK, makes no call. Errors: ConfigError."""
+    from flipop_do.client import DigitalOceanClient
+    from flipop_do.dns import DomainRecordSets
+
+    return DomainRecordSets(DigitalOceanClient(context))
+
+
 @hookimpl
 def flipop_ip_providers() -> Sequence[ProviderFactory]:
-    """Return the factory of the provider ``digitalocean``."""
+    """Return the factory of the IP provider ``digitalocean``."""
     return [
-        ProviderFactory(
-            name="digitalocean",
-            summary="DigitalOcean reserved IPs and BYOIP addresses on droplets",
-            credentials=(CredentialSpec(CREDENTIAL_VARIABLE, "API token with reserved IP and droplet scopes"),),
-            build=build_ip_provider,
-            capabilities=CAPABILITIES,
-            endpoint_variable="DIGITALOCEAN_API_URL",
-            user_agent_variable="DIGITALOCEAN_USER_AGENT",
+        _factory(
+            "DigitalOcean reserved IPs and BYOIP addresses on droplets",
+            "API token with reserved IP and droplet scopes",
+            build_ip_provider,
+            CAPABILITIES,
         )
     ]
+
+
+@hookimpl
+def flipop_dns_providers() -> Sequence[ProviderFactory]:
+    """Return the factory of the DNS provider ``digitalocean``."""
+    return [
+        _factory(
+            "DNS records in the domains of a DigitalOcean account",
+            "API token with domain scopes",
+            build_dns_provider,
+            DNS_CAPABILITIES,
+        )
+    ]
+
+
+def _factory(
+    summary: str, credential: str, build: Callable[[ProviderContext], object], capabilities: ProviderCapabilities
+) -> ProviderFactory:
+    return ProviderFactory(
+        name="digitalocean",
+        summary=summary,
+        credentials=(CredentialSpec(CREDENTIAL_VARIABLE, credential),),
+        build=build,
+        capabilities=capabilities,
+        endpoint_variable="DIGITALOCEAN_API_URL",
+        user_agent_variable="DIGITALOCEAN_USER_AGENT",
+    )

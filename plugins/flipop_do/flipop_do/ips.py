@@ -92,10 +92,10 @@ class ReservedIPs:
             listed = self._inventory.list_ipv4("find_created")
         region = request.region or self._default_region
         new = [record for record in listed.values() if record.address not in known]
-        held = [record for record in new if record.provider_id is not None]
-        mine = [record for record in held if record.provider_id == request.provider_id]
         free = [record for record in new if record.provider_id is None and region in {"", record.region}]
-        return (*sorted(mine, key=_by_address), *sorted(free, key=_by_address))
+        held = [record for record in new if record.provider_id is not None]
+        here = [record for record in held if record.provider_id == request.provider_id]
+        return (*sorted(here, key=_by_number), *sorted(free, key=_by_number))
 
     # Mutations
 
@@ -223,18 +223,24 @@ class ReservedIPs:
         canonical = canonical_address(address)
         if canonical is None:
             raise Rejected(f"{address[:80]!r} is not an IP address", provider=PROVIDER, operation=operation)
-        self._uses_ipv6 |= ":" in canonical
+        self._note(ipv6=":" in canonical)
         return canonical
 
     def _canonical(self, addresses: Collection[str]) -> set[str]:
         """Return those of the texts that are addresses, in canonical form."""
         found = {canonical for canonical in map(canonical_address, addresses) if canonical}
-        self._uses_ipv6 |= any(":" in address for address in found)
+        self._note(ipv6=any(":" in address for address in found))
         return found
 
     def _is_ipv6(self, request: CreateRequest) -> bool:
-        self._uses_ipv6 |= request.family == _IPV6
+        if request.family not in CAPABILITIES.address_families:
+            raise Unsupported(f"no addresses of family {request.family!r}", provider=PROVIDER, operation="create")
+        self._note(ipv6=request.family == _IPV6)
         return request.family == _IPV6
+
+    def _note(self, *, ipv6: bool) -> None:
+        if ipv6:
+            self._uses_ipv6 = True
 
     def _region(self, request: CreateRequest) -> str:
         region = request.region or self._default_region
@@ -243,5 +249,5 @@ class ReservedIPs:
         return region
 
 
-def _by_address(record: AddressRecord) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    return ipaddress.ip_address(record.address)
+def _by_number(record: AddressRecord) -> int:
+    return int(ipaddress.ip_address(record.address))
