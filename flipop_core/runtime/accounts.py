@@ -95,6 +95,7 @@ class Account:
         self._timeout_seconds = timeout_seconds
         self._touched: dict[str, float] = {}
         self._doubted: dict[str, float] = {}
+        self._reread_at = float("inf")
         self._reading_all = False
         self._reading: set[str] = set()
         self._waiters: set[Key] = set()
@@ -240,7 +241,12 @@ class Account:
         for address, moment in list(self._touched.items()):
             if moment + QUIET_SECONDS < started:
                 del self._touched[address]
-            elif address in self.inventory.records:
+                continue
+            if records.get(address) != self.inventory.records.get(address):
+                # Stale, or moved behind our back: a read after the quiet time tells.
+                self._reread_at = min(self._reread_at, moment + QUIET_SECONDS + 0.1)
+                self._wake_at(self._reread_at)
+            if address in self.inventory.records:
                 records[address] = self.inventory.records[address]
             else:
                 records.pop(address, None)
@@ -277,9 +283,11 @@ class Account:
             for operation in due:
                 self.operations[operation.address] = next_poll(operation, now)
             self._calls.submit(lambda: self._poll(key, frozenset(operation.address for operation in due)))
-        recheck_at = max(self.inventory.read_at + recheck_seconds, self.read_gate.not_before)
+        recheck_at = min(self.inventory.read_at + recheck_seconds, self._reread_at)
+        recheck_at = max(recheck_at, self.read_gate.not_before)
         if recheck_at <= now:
             recheck_at = now + recheck_seconds
+            self._reread_at = float("inf")
             if self._wanted():
                 self.read_all(key)
         polls = [operation.next_poll for operation in self.operations.values() if operation.next_poll is not None]

@@ -33,7 +33,9 @@ def name_in(harness: DNSProviderHarness, label: str = "www") -> str:
     return f"{label}.{harness.zone}"
 
 
-def addresses(harness: DNSProviderHarness, *values: str, label: str = "www", ttl_seconds: int = TTL_SECONDS) -> RecordSet:
+def addresses(
+    harness: DNSProviderHarness, *values: str, label: str = "www", ttl_seconds: int = TTL_SECONDS
+) -> RecordSet:
     """Return an A record set of the harness's zone."""
     return RecordSet(name_in(harness, label), "A", ttl_seconds, tuple(sorted(values)))
 
@@ -246,7 +248,9 @@ class RecordSetRules:
         if not harness.provider.capabilities.record_comments:
             not_exercised("the provider does not declare record_comments")
         wanted = RecordSet(name_in(harness), "A", TTL_SECONDS, (FIRST,), ("x" * 101,))
-        raises(Rejected, lambda: harness.provider.ensure_record_set(harness.zone, wanted), "a comment of 101 characters")
+        raises(
+            Rejected, lambda: harness.provider.ensure_record_set(harness.zone, wanted), "a comment of 101 characters"
+        )
         holds_values(harness, wanted.name, "A", [], "a rejected comment")
 
     def test_unknown_zone_is_not_found(self, harness: DNSProviderHarness) -> None:

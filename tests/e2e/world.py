@@ -112,9 +112,21 @@ class World:
             self.cloud.account.move(address, number)
         node = TestNode(name, number)
         chosen = {self.id: "node"} if labels is None else labels
-        self.cluster.create_node(name, provider_id=node.provider_id, labels=chosen, ready=ready, taints=taints)
-        self._nodes.append(name)
+        self.bare_node(name, node.provider_id, chosen, ready=ready, taints=taints)
         return node
+
+    def bare_node(
+        self,
+        name: str,
+        provider_id: str,
+        labels: Mapping[str, str],
+        *,
+        ready: bool = True,
+        taints: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        """Create a node of whatever provider."""
+        self.cluster.create_node(name, provider_id=provider_id, labels=labels, ready=ready, taints=taints)
+        self._nodes.append(name)
 
     def nodes(self, count: int) -> list[TestNode]:
         """Create several, named in order."""

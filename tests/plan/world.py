@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from flipop_core.errors import AccessDenied, ClusterError, Conflict, FlipopError, ObjectNotFound, RateLimited
+from flipop_core.errors import AccessDenied, ClusterUnavailable, Conflict, FlipopError, ObjectNotFound, RateLimited
 from flipop_core.model import AddressRecord, Created, InProgress, Key, NodeView
 from flipop_core.plan.actions import (
     AnnotateNode,
@@ -121,6 +121,7 @@ class Process:
         self._waiting: set[Key] = set()
         self._slots: set[Hashable] = set()
         self._writing: dict[Key, AddressLedger] = {}
+        self._unsettled: set[Key] = set()
         self._touched: dict[str, float] = {}
         self._doubted: dict[str, float] = {}
         self._reading_all = False
@@ -143,6 +144,10 @@ class Process:
         self.queue |= {key for key, pool in pools.items() if pool.metadata.version != versions.get(key)}
         if self.pools.keys() - pools.keys():
             self.queue |= pools.keys()
+        for key in self._unsettled:
+            # The answer to the write of a ledger was lost; now its outcome shows.
+            self._writing.pop(key, None)
+        self._unsettled.clear()
         for key in self.pools.keys() - pools.keys():
             self.memories.pop(key, None)
             self._waiting.discard(key)
@@ -263,7 +268,10 @@ class Process:
         key, version = pool.key, pool.metadata.resource_version
 
         def done(error: FlipopError | None) -> None:
-            self._writing.pop(key, None)
+            if isinstance(error, ClusterUnavailable):
+                self._unsettled.add(key)
+            else:
+                self._writing.pop(key, None)
             if error is None and not action.begins:
                 self.memories[key] = remember_recorded(self.memories.get(key, PoolMemory()), action)
             self._written(key, error)

@@ -6,21 +6,21 @@ Install it beside the core and set a token; ``provider: cloudflare`` in a ``dnsR
     export CLOUDFLARE_TOKEN=…
 
 Environment
-    ``CLOUDFLARE_TOKEN``       API token. Permissions on each zone: ``DNS:Edit``, and ``Zone:Read`` where the resource
-    names the zone rather than its ID. It is checked by its first use, and an error names the permission that is missing.
-    ``CLOUDFLARE_API_URL``     another API endpoint, ``http://`` allowed. Default ``https://api.cloudflare.com/client/v4``.
+    ``CLOUDFLARE_TOKEN``       API token. Permissions on each zone: ``DNS:Edit``, and ``Zone:Read`` where a resource
+    names the zone rather than its ID. It is checked by its first use; an error names the permission that is missing.
+    ``CLOUDFLARE_API_URL``     another endpoint, ``http://`` allowed. Default ``https://api.cloudflare.com/client/v4``.
     ``CLOUDFLARE_USER_AGENT``  what stands instead of the SDK's own user agent.
     ``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``  as usual.
 
 What to know of the service
     - ``zone`` is the zone's name, or its ID of 32 hexadecimal digits.
-    - A TTL is 60 to 86,400 seconds and brought into that range, or 1 for automatic (300 s). A proxied record always has 1.
+    - A TTL is 60 to 86,400 seconds and brought into that range, or 1 for automatic (300 s). A proxied record has 1.
     - Whether a record is proxied is left as it is, and a new one follows the other addresses of its name, unless
       ``proxied`` is set.
     - A comment has at most 100 characters. One is only written where the record set asks for it; tags are left alone.
     - A name that is a CNAME can hold no address. Neither it nor anything else of another type is ever removed for one.
     - A free zone holds 200 records (1,000 if it is older than September 2024) and takes 200 changes at once, a paid one
-      3,500 and 3,500. An account has 1,200 calls in 5 minutes, its dashboard included; one more blocks it for 5 minutes.
+      3,500 and 3,500. A user has 1,200 calls in 5 minutes, the dashboard included; one more blocks for 5 minutes.
 
 Calls
     A zone is looked up once. A record set is then read with one call, and written with none if it is as it should be,

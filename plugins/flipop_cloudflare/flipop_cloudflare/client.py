@@ -114,7 +114,7 @@ class CloudflareClient:
                 raise self._failure(Unavailable, purpose, "not sent: no time is left")
             timeout = httpx.Timeout(seconds, connect=seconds / 3)
             try:
-                response = function(timeout=timeout, **arguments).http_response
+                response: httpx.Response = function(timeout=timeout, **arguments).http_response
             except cloudflare.APIStatusError as error:
                 response = error.response
             except cloudflare.APIConnectionError as error:
@@ -123,7 +123,6 @@ class CloudflareClient:
                 what = "sent, but no complete answer came" if attempt.sent else "not sent"
                 # The chain is cut: what lies behind may quote headers.
                 raise self._failure(failure, purpose, f"{what}: {cause}") from None
-        assert isinstance(response, httpx.Response)
         return response
 
     def _decode(self, purpose: Purpose, response: httpx.Response, answer: type[T]) -> tuple[T, Envelope]:
@@ -168,9 +167,7 @@ class CloudflareClient:
         self, failure: type[ProviderError], purpose: Purpose, text: str, response: httpx.Response | None = None
     ) -> ProviderError:
         request_id = response.headers.get("cf-ray") if response is not None else None
-        return failure(
-            self._presentable(text), provider=PROVIDER, operation=purpose.operation, request_id=request_id
-        )
+        return failure(self._presentable(text), provider=PROVIDER, operation=purpose.operation, request_id=request_id)
 
     def _presentable(self, text: str) -> str:
         line = " ".join(text.replace(self._token, "***").split())

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 import httpcore
@@ -46,7 +46,7 @@ class Attempt:
     def __init__(self) -> None:
         self.sent = False
 
-    def __enter__(self) -> Attempt:
+    def __enter__(self) -> Self:
         self._token = _attempt.set(self)
         return self
 

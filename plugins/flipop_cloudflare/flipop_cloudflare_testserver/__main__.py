@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from tests.support.process import new_parser, serve, settings_of
-
 from flipop_cloudflare_testserver.account import Settings
 from flipop_cloudflare_testserver.server import CloudflareServer
+from tests.support.process import new_parser, serve, settings_of
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tests.support.httpserver import Reply
-
 from flipop_cloudflare_testserver.account import DNS_EDIT, DNS_READ, ZONE_READ, Account, Zone
 from flipop_cloudflare_testserver.records import Record
+from tests.support.httpserver import Reply
 
 _COMPARISONS: dict[str, Callable[[str, str], bool]] = {
     "": str.__eq__,

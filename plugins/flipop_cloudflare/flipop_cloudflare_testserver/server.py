@@ -18,15 +18,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tests.support.contract import Request
-from tests.support.control import Control
-from tests.support.faults import Fault
-from tests.support.httpserver import APIServer, Reply
-
 from flipop_cloudflare_testserver.account import Account, Settings
 from flipop_cloudflare_testserver.api import Api, Call
 from flipop_cloudflare_testserver.limits import RateLimits
 from flipop_cloudflare_testserver.records import ApiError
+from tests.support.contract import Request
+from tests.support.control import Control
+from tests.support.faults import Fault
+from tests.support.httpserver import APIServer, Reply
 
 DOCUMENT = "cloudflare.yaml"
 
@@ -97,9 +96,7 @@ class CloudflareServer(APIServer[CloudflareFault]):
         try:
             token = self._token(headers)
             admitted, limits = self.limits.admit(token)
-            if not admitted:
-                raise ApiError(429, 10429, "Please wait and consider throttling your request speed")
-            reply = self._dispatch(request, query, token)
+            reply = self._dispatch(request, query, token) if admitted else _too_many_requests()
         except ApiError as error:
             reply = Reply(error.status, error.body())
         return reply._replace(headers={"cf-ray": f"{id(request):x}-TST", **limits})
@@ -107,9 +104,7 @@ class CloudflareServer(APIServer[CloudflareFault]):
     def _token(self, headers: Mapping[str, str]) -> str:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme != "Bearer" or len(token) < 3:
-            raise ApiError(
-                400, 6003, "Invalid request headers", [(6111, "Invalid format for Authorization header")]
-            )
+            raise ApiError(400, 6003, "Invalid request headers", [(6111, "Invalid format for Authorization header")])
         self.account.authenticate(token)
         return token
 
@@ -133,6 +128,10 @@ class CloudflareServer(APIServer[CloudflareFault]):
                 for zone in self.account.zones.values()
             ]
             return {"zones": zones, "settings": self.settings}
+
+
+def _too_many_requests() -> Reply:
+    return Reply(429, ApiError(429, 10429, "Please wait and consider throttling your request speed").body())
 
 
 def _add_token(account: Account) -> Any:

@@ -30,15 +30,15 @@ What to know of the addresses
 What to know of DNS
     - A zone is a domain of the account, a record set the records of one name and type, each with a TTL of its own, 30 s
       at least. Record types are A, AAAA and TXT. Records have no comments, and nothing is proxied.
-    - Records are changed one at a time. New values are added, or take the place of stale ones, before others go, so that
-      a name is never without values; a change that stops half-way is completed by the next one.
+    - Records are changed one at a time. New values are added, or take the place of stale ones, before others go, so
+      that a name is never without values; a change that stops half-way is completed by the next one.
     - The API takes identical records, so that a lost answer can leave one twice: the next change of the set removes it.
 
 Calls
     Reading an account costs one call per 200 reserved IPs, and one per 200 reserved IPv6 addresses once any is wanted.
-    Wanted addresses that are missing there are looked up one
-    by one when they are few, else through the account's BYOIP prefixes; BYOIP addresses that nobody asked for are seen
-    only then. A mutation is one call, sent at most once; a refused assignment is followed by one that reads why.
+    Wanted IPv4 addresses that are missing there are looked up one by one when they are few, else through the account's
+    BYOIP prefixes; BYOIP addresses that nobody asked for are seen only then. A mutation is one call, sent at most once;
+    a refused assignment is followed by one that reads why.
     Changing a record set costs one read and one call per record that differs: one where a value replaces another.
 """
 

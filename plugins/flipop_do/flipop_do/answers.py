@@ -168,6 +168,10 @@ class ReservedIPAnswer(msgspec.Struct, frozen=True):
 
     reserved_ip: ReservedIP
 
+    def record(self) -> AddressRecord:
+        """Return the core's view of the address."""
+        return self.reserved_ip.record()
+
 
 class _ActionLink(msgspec.Struct, frozen=True):
     id: int

@@ -142,9 +142,7 @@ class Inventory:
         assigned: dict[str, AddressRecord] = {}
         unclear: set[str] = set()
         read = self._client.api.byoip_prefixes.list_resources
-        pages = self._client.pages(
-            operation, read, prefix.uuid, answer=PrefixResourcePage, scope="byoip_prefix:read"
-        )
+        pages = self._client.pages(operation, read, prefix.uuid, answer=PrefixResourcePage, scope="byoip_prefix:read")
         for page in pages:
             for resource in page.ips:
                 record = resource.record()

@@ -186,15 +186,11 @@ class ReservedIPs:
 
     def _send_creation(self, create: Callable[..., object], body: Mapping[str, object], answer: type[T]) -> T:
         try:
-            return self._client.call(
-                "create", create, body, answer=answer, mutation=True, scope="reserved_ip:create"
-            )
+            return self._client.call("create", create, body, answer=answer, mutation=True, scope="reserved_ip:create")
         except NotFound as error:
             raise Rejected(error.message, provider=PROVIDER, operation="create", request_id=error.request_id) from None
 
-    def _act(
-        self, operation: str, address: str, provider_id: str | None, body: Mapping[str, object]
-    ) -> MutationResult:
+    def _act(self, operation: str, address: str, provider_id: str | None, body: Mapping[str, object]) -> MutationResult:
         """Start the action that brings the address to the node, None for no node."""
         ipv6 = canonical_ipv6(address) is not None
         api = self._client.api.reserved_ipv6_actions if ipv6 else self._client.api.reserved_ips_actions
