@@ -8,6 +8,7 @@ import idna
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _ZONE_ID = re.compile(r"[0-9a-f]{32}")
+_DOTS = re.compile(r"[.\u3002\uff0e\uff61]")  # those that IDNA takes for one
 
 
 class DNSNameError(ValueError):
@@ -21,7 +22,12 @@ def is_zone_id(zone: str) -> bool:
 
 def zone_name(zone: str) -> str:
     """Return the canonical name of a zone; a zone ID stays as it is. Raises DNSNameError."""
-    return zone if is_zone_id(zone) else _canonical(zone)
+    if is_zone_id(zone):
+        return zone
+    name = _canonical(zone)
+    if name.startswith("*"):
+        raise DNSNameError("a zone is no wildcard")
+    return name
 
 
 def record_fqdn(record_name: str, zone: str) -> str:
@@ -30,13 +36,14 @@ def record_fqdn(record_name: str, zone: str) -> str:
     ``@`` and the empty name are the zone itself. A name that ends with a dot is absolute, and so is one that ends with
     the zone; every other is relative to the zone. In a zone given by its ID, names are absolute.
     """
-    absolute = record_name.endswith(".")
     name = record_name.strip()
+    absolute = _DOTS.fullmatch(name[-1:]) is not None
     if is_zone_id(zone):
-        if "." not in name:
+        fqdn = _canonical(name)
+        if "." not in fqdn:
             raise DNSNameError("with a zone ID, write the record's whole name")
-        return _canonical(name)
-    apex = _canonical(zone)
+        return fqdn
+    apex = zone_name(zone)
     if name in ("", "@"):
         return apex
     fqdn = _canonical(name)
@@ -47,9 +54,17 @@ def record_fqdn(record_name: str, zone: str) -> str:
     return _checked(f"{fqdn}.{apex}")
 
 
+def check_name(fqdn: str) -> None:
+    """Raise DNSNameError unless the text is a DNS name in canonical form."""
+    if _canonical(fqdn) != fqdn:
+        raise DNSNameError(f"{fqdn!r} is not in canonical form")
+
+
 def _canonical(name: str) -> str:
-    labels = name.strip().removesuffix(".").split(".")
-    return _checked(".".join(_ascii_label(label, first=index == 0) for index, label in enumerate(labels)))
+    labels = _DOTS.split(name.strip())
+    if not labels[-1]:
+        labels.pop()  # the trailing dot
+    return _checked(".".join(_ascii_label(label, first=index == 0) for index, label in enumerate(labels or [""])))
 
 
 def _ascii_label(label: str, *, first: bool) -> str:

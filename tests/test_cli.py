@@ -289,7 +289,7 @@ class TestRun:
         result = invoke("run")
         line = json.loads(result.stderr)
         assert (result.exit_code, line["level"]) == (0, "warning")
-        assert line["missing"] == ["DIGITALOCEAN_ACCESS_TOKEN"]
+        assert line["missing"] == ["CLOUDFLARE_TOKEN", "DIGITALOCEAN_ACCESS_TOKEN"]
 
 
 IDLE: dict[str, Any] = {"pool": "default/idle", "actions": [], "holds": []}
@@ -361,11 +361,11 @@ class TestPlan:
 class TestProviders:
     def test_an_unset_credential(self) -> None:
         result = invoke("providers")
-        header, row = (line.rstrip() for line in result.stdout.splitlines())
+        header, *rows = (line.rstrip() for line in result.stdout.splitlines())
+        (row,) = (line for line in rows if line.startswith("digitalocean"))
         version = importlib.metadata.version("flipop-do")
         assert result.exit_code == 0
         assert header.split() == ["PROVIDER", "PLUGIN", "IP", "DNS", "FIREWALL", "CREDENTIALS"]
-        assert row.split("  ")[0] == "digitalocean"
         assert f"digitalocean (flipop-do {version})" in row
         assert row.endswith("DIGITALOCEAN_ACCESS_TOKEN not set")
 
@@ -387,7 +387,7 @@ class TestProviders:
             "plugin": "digitalocean",
             "distribution": "flipop-do",
             "version": version,
-            "roles": ["ip"],
+            "roles": ["ip", "dns"],
         }
         assert {"name": "digitalocean", "distribution": "flipop-do", "version": version, "error": None} in described[
             "plugins"

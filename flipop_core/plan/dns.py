@@ -14,17 +14,19 @@ from collections.abc import Iterable
 
 import msgspec
 
+from flipop_core.errors import AccessDenied, Final, FlipopError, NotFound
 from flipop_core.model import IPV4_ANNOTATION, IPV6_ANNOTATION, Key, NodeView
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.assess import Assessment
-from flipop_core.plan.limits import Backoff, Gate
+from flipop_core.plan.limits import Backoff, Gate, next_backoff
 from flipop_core.providers import ProviderCapabilities, RecordSet
 
 _HERITAGE = "heritage=external-dns"
 _OWNER = "external-dns/owner="
 _VALUES = "flipop/values="
 _COMMENT = "flipop/owner="
-_VALUES_PER_TEXT = 6  # of 39 characters at most, so that a TXT string stays below its 255
+_TEXT_LENGTH = 255  # of one string of a TXT record
+_RECHECK_SECONDS = (2.0, 300.0)  # a name that holds foreign values is read again, ever more rarely
 
 
 class RecordName(msgspec.Struct, frozen=True, gc=False):
@@ -40,8 +42,21 @@ class RecordName(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def registry(self) -> RecordName:
-        """The TXT record set beside it that says who owns its values, named as external-dns names it."""
-        return RecordName(self.provider, self.zone, f"{self.type.lower()}-{self.name}", "TXT")
+        """The TXT record set beside it that says who owns its values, named as external-dns names it.
+
+        A zone's own name and a wildcard have no such name that is sure to lie in the zone and be allowed there; they
+        get one with an underscore, which no host has.
+        """
+        name = self.name
+        if name == self.zone:
+            name = f"_apex.{name}"
+        elif name.startswith("*"):
+            name = f"_any{name[1:]}"
+        return RecordName(self.provider, self.zone, f"{self.type.lower()}-{name}", "TXT")
+
+    def is_same_set(self, other: RecordName) -> bool:
+        """Whether both name the same records: the zone may be given by its name or by its ID."""
+        return (self.provider, self.name, self.type) == (other.provider, other.name, other.type)
 
 
 class Ownership(msgspec.Struct, frozen=True, gc=False):
@@ -52,18 +67,58 @@ class Ownership(msgspec.Struct, frozen=True, gc=False):
 
 
 class Observed(msgspec.Struct, frozen=True, gc=False):
-    """A record set as last read. ``read`` is False while it is not known; None means that it has no record."""
+    """A record set as last read. ``read`` is False while it is not known; None means that it has no record.
+
+    ``read_at`` is when that was, ``since`` when it was first read so (monotonic seconds).
+    """
 
     record_set: RecordSet | None = None
     read: bool = False
+    read_at: float = 0.0
+    since: float = 0.0
+
+
+class RecordFailure(Backoff, frozen=True, gc=False):
+    """A `Backoff` after calls about a record set have failed, with the CamelCase ``reason`` for a condition."""
+
+    reason: str = "DNSFailed"
+
+    @property
+    def zone_missing(self) -> bool:
+        """Whether the provider has no such zone, and so no such records."""
+        return self.reason == "ZoneNotFound"
+
+
+def next_failure(
+    previous: RecordFailure | None, name: RecordName, error: FlipopError, now: float, jitter: float
+) -> RecordFailure:
+    """Return the failure after one more call about ``name`` failed: it says which field to mend, and how."""
+    backoff = next_backoff(previous, error, now, jitter)
+    reason, text = _explained(name, error, backoff.error)
+    return RecordFailure(backoff.attempts, backoff.not_before, text, reason)
+
+
+def _explained(name: RecordName, error: FlipopError, text: str) -> tuple[str, str]:
+    zone, provider = f"spec.dnsRecordSet.zone: {name.zone}", name.provider
+    match error:
+        case NotFound():
+            return "ZoneNotFound", f"{zone}: {provider}: {text}: correct it, or create the zone where the token sees it"
+        case AccessDenied():
+            return "AccessDenied", f"{zone}: {provider}: {text}: let the token read and edit this zone's records"
+        case Final():
+            mend = "remove what is in its way, or choose another recordName"
+            return "RecordRejected", f"spec.dnsRecordSet.recordName: {name}: {provider}: {text}: {mend}"
+        case _:
+            return "DNSFailed", text
 
 
 class RecordObservation(msgspec.Struct, frozen=True):
     """All that decides what is done for one record set.
 
     ``wanted`` are the values it must hold; ``keepable`` those that may stay if they are there. ``ttl_seconds`` is what
-    the provider keeps (`DNSProvider.normalize`). ``busy``: a call about it is under way. ``remove``: it is to be
-    removed instead, as far as it is ours.
+    the provider keeps (`DNSProvider.normalize`). ``former_owner_ids`` are those that the same resource has marked the
+    set with before. ``busy``: a call about it is under way. ``remove``: it is to be removed instead, as far as it is
+    ours.
     """
 
     key: Key
@@ -74,12 +129,24 @@ class RecordObservation(msgspec.Struct, frozen=True):
     keepable: frozenset[str] = frozenset()
     proxied: bool | None = None
     ownership: Ownership | None = None
+    former_owner_ids: frozenset[str] = frozenset()
     current: Observed = Observed()
     registry: Observed = Observed()
     busy: bool = False
     remove: bool = False
     gate: Gate = Gate()
-    backoff: Backoff | None = None
+    backoff: RecordFailure | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether values of others are left alone."""
+        return self.ownership is not None and not self.ownership.exclusive
+
+    @property
+    def owner_ids(self) -> frozenset[str]:
+        """The owner IDs whose marks are ours."""
+        present = frozenset({self.ownership.owner_id}) if self.ownership is not None else frozenset[str]()
+        return present | self.former_owner_ids
 
 
 class EnsureRecordSet(msgspec.Struct, frozen=True, gc=False, tag_field="action", tag="ensure-record-set"):
@@ -123,16 +190,18 @@ def plan_record(observed: RecordObservation, now: float) -> RecordPlan:
     """Return what to do for the record set now. The same input gives the same plan."""
     if observed.busy:
         return RecordPlan()
+    if observed.remove and observed.backoff is not None and observed.backoff.zone_missing:
+        return RecordPlan(settled=True)
     if observed.gate.not_before > now:
         return _held(observed.gate.reason, observed.gate.message, observed.gate.not_before)
     if observed.backoff is not None and observed.backoff.not_before > now:
-        return _held("DNSFailed", observed.backoff.error, observed.backoff.not_before)
+        return _held(observed.backoff.reason, observed.backoff.error, observed.backoff.not_before)
     unread = [] if observed.current.read else [observed.name]
     if _uses_registry(observed) and not observed.registry.read:
         unread.append(observed.name.registry)
     if unread:
         return RecordPlan(read=tuple(unread))
-    return _plan_removal(observed) if observed.remove else _plan_values(observed)
+    return _plan_removal(observed) if observed.remove else _plan_values(observed, now)
 
 
 def pool_values(assessment: Assessment, plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
@@ -186,45 +255,69 @@ def owned_values(observed: RecordObservation) -> frozenset[str]:
     current = observed.current.record_set
     if current is None:
         return frozenset()
-    if observed.ownership is None or observed.ownership.exclusive:
+    if not observed.shared:
         return frozenset(current.values)
-    return frozenset(current.values) & _marked(observed).get(observed.ownership.owner_id, frozenset())
+    return frozenset(current.values) & _marks(observed, ours=True)
 
 
-def _plan_values(observed: RecordObservation) -> RecordPlan:
+def _plan_values(observed: RecordObservation, now: float) -> RecordPlan:
     mine = owned_values(observed)
     desired = observed.wanted | (observed.keepable & mine)
     if not desired:
         return _held("NothingToPublish", "no address can be published; the record set stays as it is", None)
-    current = observed.current.record_set
     if strangers := _strangers(observed, mine):
-        return _held(
-            "ForeignRecord",
-            f"{observed.name} holds {', '.join(strangers)}, which flipop does not own: remove it, choose another "
-            "recordName, or set ownership.policy to takeover",
-            None,
-        )
-    shared = observed.ownership is not None and not observed.ownership.exclusive
-    scope = mine | desired if shared else None
-    if _uses_registry(observed) and not desired | mine <= _registered(observed):
-        return RecordPlan(action=_registry_action(observed, desired | mine))
+        return _held_by_strangers(observed, strangers, now)
+    registered = _marks(observed, ours=True)
+    if _uses_registry(observed) and observed.ownership is not None and not desired <= _registered(observed):
+        return RecordPlan(action=_registry_action(observed, desired | (mine & registered)))
+    action = _values_action(observed, mine, desired)
+    if action is None and _uses_registry(observed) and not _is_registry_so(observed, desired):
+        action = _registry_action(observed, desired)
+    return RecordPlan(action=action, settled=action is None)
+
+
+def _values_action(observed: RecordObservation, mine: frozenset[str], desired: frozenset[str]) -> RecordAction | None:
+    """Return the write that makes the record set hold ``desired``, None when it does.
+
+    A value that another owner has marked too is not removed; where there is one mark only, it is theirs.
+    """
+    scope = None
+    if observed.shared:
+        others = _marks(observed, ours=False)
+        if observed.capabilities.record_comments:
+            desired -= others - mine
+        scope = desired | (mine - others)
+        if not desired:
+            return DeleteRecordSet(observed.name, scope) if scope else None
     record_set = _record_set(observed, desired)
-    if not _is_so(record_set, current, scope):
-        return RecordPlan(action=EnsureRecordSet(observed.name, record_set, scope))
-    if _uses_registry(observed) and _registered(observed) != desired:
-        return RecordPlan(action=_registry_action(observed, desired))
-    return RecordPlan(settled=True)
+    if _is_so(record_set, observed.current.record_set, scope):
+        return None
+    return EnsureRecordSet(observed.name, record_set, scope)
+
+
+def _held_by_strangers(observed: RecordObservation, strangers: list[str], now: float) -> RecordPlan:
+    """Leave the record set alone and look again later: at first soon, for another owner may be changing its marks."""
+    shortest, longest = _RECHECK_SECONDS
+    current = observed.current
+    recheck_at = current.read_at + min(longest, max(shortest, current.read_at - current.since))
+    message = (
+        f"{observed.name} holds {', '.join(strangers)}, which flipop does not own: remove it, choose another "
+        "spec.dnsRecordSet.recordName, or set ownership.policy to takeover"
+    )
+    if recheck_at > now:
+        return _held("ForeignRecord", message, recheck_at)
+    names = (observed.name, observed.name.registry) if _uses_registry(observed) else (observed.name,)
+    return RecordPlan(read=names, hold=Hold("ForeignRecord", message))
 
 
 def _plan_removal(observed: RecordObservation) -> RecordPlan:
     mine = owned_values(observed)
-    shared = observed.ownership is not None and not observed.ownership.exclusive
+    if observed.shared:
+        mine -= _marks(observed, ours=False)
     if mine:
-        return RecordPlan(action=DeleteRecordSet(observed.name, mine if shared else None))
-    if _uses_registry(observed) and observed.registry.record_set is not None:
-        texts = frozenset(text for text in observed.registry.record_set.values if _is_ours(observed, text))
-        if texts:
-            return RecordPlan(action=DeleteRecordSet(observed.name.registry, texts))
+        return RecordPlan(action=DeleteRecordSet(observed.name, mine if observed.shared else None))
+    if _uses_registry(observed) and (texts := _own_texts(observed)):
+        return RecordPlan(action=DeleteRecordSet(observed.name.registry, texts))
     return RecordPlan(settled=True)
 
 
@@ -265,7 +358,7 @@ def _is_so(wanted: RecordSet, current: RecordSet | None, scope: frozenset[str] |
 
 
 def _uses_registry(observed: RecordObservation) -> bool:
-    return observed.ownership is not None and not observed.capabilities.record_comments
+    return bool(observed.owner_ids) and not observed.capabilities.record_comments
 
 
 def _comment(observed: RecordObservation) -> str:
@@ -290,40 +383,60 @@ def _marked(observed: RecordObservation) -> dict[str, frozenset[str]]:
     return {owner: frozenset(values) for owner, values in marked.items()}
 
 
+def _marks(observed: RecordObservation, *, ours: bool) -> frozenset[str]:
+    """Return the values that are marked as ours, or as another owner's."""
+    marked = _marked(observed).items()
+    return frozenset[str]().union(*(values for owner, values in marked if (owner in observed.owner_ids) is ours))
+
+
 def _strangers(observed: RecordObservation, mine: frozenset[str]) -> list[str]:
     """Values that neither we nor another flipop of this record set has marked, where such are to be left alone."""
     current = observed.current.record_set
-    if current is None or observed.ownership is None or observed.ownership.exclusive:
+    if current is None or not observed.shared:
         return []
-    marked = frozenset[str]().union(*_marked(observed).values())
-    return sorted(set(current.values) - mine - marked)
+    return sorted(set(current.values) - mine - _marks(observed, ours=False))
 
 
 def _registered(observed: RecordObservation) -> frozenset[str]:
+    """Return the values that are marked with the present owner ID."""
     owner_id = observed.ownership.owner_id if observed.ownership is not None else ""
     return _marked(observed).get(owner_id, frozenset())
 
 
-def _registry_action(observed: RecordObservation, values: frozenset[str]) -> EnsureRecordSet:
-    """Write our own TXT strings; those of other owners stay."""
-    ordered = sorted(values)
-    chunks = [ordered[start : start + _VALUES_PER_TEXT] for start in range(0, len(ordered), _VALUES_PER_TEXT)]
-    texts = tuple(sorted(_text(observed, chunk) for chunk in chunks))
+def _own_texts(observed: RecordObservation) -> frozenset[str]:
+    """Return the registry's strings that are ours, those with a former owner ID included."""
     present = observed.registry.record_set
-    ours = frozenset(text for text in (present.values if present is not None else ()) if _is_ours(observed, text))
-    name = observed.name.registry
-    record_set = RecordSet(name.name, "TXT", observed.ttl_seconds, texts)
-    return EnsureRecordSet(name, record_set, ours | frozenset(texts))
+    texts = present.values if present is not None else ()
+    return frozenset(text for text in texts if _parse_text(text)[0] in observed.owner_ids)
 
 
-def _text(observed: RecordObservation, values: Iterable[str]) -> str:
-    owner_id = observed.ownership.owner_id if observed.ownership is not None else ""
-    return f"{_HERITAGE},{_OWNER}{owner_id},{_VALUES}{';'.join(values)}"
+def _is_registry_so(observed: RecordObservation, desired: frozenset[str]) -> bool:
+    texts = _own_texts(observed)
+    if observed.ownership is None:
+        return not texts
+    owners = {_parse_text(text)[0] for text in texts}
+    return owners == {observed.ownership.owner_id} and _registered(observed) == desired
 
 
-def _is_ours(observed: RecordObservation, text: str) -> bool:
-    owner, _ = _parse_text(text)
-    return observed.ownership is not None and owner == observed.ownership.owner_id
+def _registry_action(observed: RecordObservation, values: frozenset[str]) -> RecordAction:
+    """Write our own TXT strings, or remove them where ownership has ended; those of other owners stay."""
+    name, ours = observed.name.registry, _own_texts(observed)
+    if observed.ownership is None:
+        return DeleteRecordSet(name, ours)
+    texts = _texts(observed.ownership.owner_id, values)
+    return EnsureRecordSet(name, RecordSet(name.name, "TXT", observed.ttl_seconds, texts), ours | frozenset(texts))
+
+
+def _texts(owner_id: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return the strings that name the values, none longer than a string of a TXT record may be."""
+    head = f"{_HERITAGE},{_OWNER}{owner_id},{_VALUES}"
+    texts: list[str] = []
+    for value in sorted(values):
+        if texts and len(texts[-1]) + 1 + len(value) <= _TEXT_LENGTH:
+            texts[-1] += f";{value}"
+        else:
+            texts.append(head + value)
+    return tuple(sorted(texts))
 
 
 def _parse_text(text: str) -> tuple[str, frozenset[str]]:

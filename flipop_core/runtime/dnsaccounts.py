@@ -10,15 +10,27 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
+from msgspec.structs import replace
 
-from flipop_core.errors import AccessDenied, FlipopError, ProviderError, RateLimited
+from flipop_core.errors import FlipopError, ProviderError, RateLimited
 from flipop_core.model import Key, MutationResult
-from flipop_core.plan.dns import DeleteRecordSet, EnsureRecordSet, Observed, RecordAction, RecordName
-from flipop_core.plan.limits import Backoff, Gate, next_backoff, next_gate
+from flipop_core.plan.dns import (
+    DeleteRecordSet,
+    EnsureRecordSet,
+    Observed,
+    RecordAction,
+    RecordFailure,
+    RecordName,
+    next_failure,
+)
+from flipop_core.plan.limits import Gate, next_gate
 from flipop_core.providers import DNSProvider, RecordSet
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.leader import Fence, NotLeader
 from flipop_core.runtime.metrics import Metrics
+
+_FENCED_SECONDS = 1.0
+"""How long a write waits that was not sent because the lease was about to end: it may be renewed by then."""
 
 _log = structlog.get_logger(__name__)
 
@@ -50,8 +62,10 @@ class DNSAccount:
         self._jitter = jitter
         self._timeout_seconds = timeout_seconds
         self._records: dict[RecordName, Observed] = {}
+        self._epoch = 0
         self._busy: set[RecordName] = set()
-        self._backoffs: dict[RecordName, Backoff] = {}
+        self._waiting: dict[RecordName, set[Key]] = {}
+        self._backoffs: dict[RecordName, RecordFailure] = {}
         self._removed_at: dict[RecordName, dict[str, float]] = {}
         workers = max(2, self.capabilities.max_concurrency)
         self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
@@ -64,7 +78,12 @@ class DNSAccount:
         """Whether a call about the record set, or its registry, is under way."""
         return name in self._busy
 
-    def backoff(self, name: RecordName) -> Backoff | None:
+    def wait(self, name: RecordName, key: Key) -> None:
+        """Wake ``key`` too when the call about the record set that is under way has ended."""
+        if name in self._busy:
+            self._waiting.setdefault(name, set()).add(key)
+
+    def backoff(self, name: RecordName) -> RecordFailure | None:
         """Return until when a failed record set is to be left alone."""
         return self._backoffs.get(name)
 
@@ -72,16 +91,23 @@ class DNSAccount:
         """Return when this process last saw values leave the record set, in monotonic seconds."""
         return self._removed_at.get(name, {})
 
-    def ttl_seconds(self, name: RecordName, wanted: int) -> int:
-        """Return the TTL as the provider keeps it."""
-        return self._provider.normalize(RecordSet(name.name, name.type, wanted)).ttl_seconds
+    def ttl_seconds(self, name: RecordName, wanted: int, proxied: bool | None) -> int:
+        """Return the TTL as the provider keeps it for a name that is to be ``proxied`` (None: or not, as it is)."""
+        if proxied is None:
+            proxied = self._proxied(name)
+        return self._provider.normalize(RecordSet(name.name, name.type, wanted, proxied=proxied)).ttl_seconds
 
     def settled(self, name: RecordName) -> None:
         """Note that the record set is as it should be: its next failure is a first one."""
         self._backoffs.pop(name, None)
 
+    def retry(self, name: RecordName) -> None:
+        """Let a failed record set be tried at once: what is asked for has changed."""
+        self._backoffs.pop(name, None)
+
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened."""
+        self._epoch += 1  # what calls under way find out is as old
         self._records.clear()
         self._backoffs.clear()
         self.gate = Gate()
@@ -92,38 +118,44 @@ class DNSAccount:
         if name in self._busy:
             return
         self._busy.add(name)
-        self._calls.submit(lambda: self._read(name, wanted, owner))
+        epoch = self._epoch
+        self._calls.submit(lambda: self._read(name, wanted, owner, epoch))
 
     def start(self, name: RecordName, action: RecordAction, owner: Key) -> bool:
         """Start a write on behalf of the record set ``name`` (``action`` may concern its registry)."""
         if name in self._busy:
             return False
         self._busy.add(name)
-        term = self._fence.term
-        self._calls.submit(lambda: self._write(name, action, owner, term))
+        term, epoch = self._fence.term, self._epoch
+        self._calls.submit(lambda: self._write(name, action, owner, term, epoch))
         return True
 
     def close(self, timeout_seconds: float) -> bool:
         """Start nothing more and wait for the calls under way. Return whether all have ended."""
         return self._calls.close(timeout_seconds)
 
-    def _read(self, name: RecordName, names: tuple[RecordName, ...], owner: Key) -> None:
+    def _read(self, name: RecordName, names: tuple[RecordName, ...], owner: Key, epoch: int) -> None:
         for wanted in names:
             answer = self._calls.timed("GetDNSRecordSet", owner, partial(self._get, wanted), read=True)
             with self._lock:
                 if isinstance(answer, ProviderError):
                     self._failed(name, answer, owner)
                     break
-                self.gate = Gate()
-                self._records[wanted] = Observed(answer, read=True)
+                self._answered()
+                if epoch == self._epoch:
+                    self._found(wanted, answer)
         with self._lock:
-            self._busy.discard(name)
-            self._wake(owner)
+            self._ended(name, owner)
+
+    def _found(self, name: RecordName, answer: RecordSet | None) -> None:
+        now, before = self._clock(), self.observed(name)
+        same = before.read and before.record_set == answer
+        self._records[name] = Observed(answer, read=True, read_at=now, since=before.since if same else now)
 
     def _get(self, name: RecordName) -> RecordSet | None:
         return self._provider.get_record_set(name.zone, name.name, name.type)
 
-    def _write(self, name: RecordName, action: RecordAction, owner: Key, term: int) -> None:
+    def _write(self, name: RecordName, action: RecordAction, owner: Key, term: int, epoch: int) -> None:
         outcome: MutationResult | FlipopError | None
         try:
             self._fence.require(self._timeout_seconds, term=term)
@@ -131,14 +163,32 @@ class DNSAccount:
         except NotLeader:
             outcome = None
         with self._lock:
-            self._busy.discard(name)
             if isinstance(outcome, FlipopError):
                 self._records.pop(action.name, None)
                 self._failed(name, outcome, owner)
-            elif outcome is not None:
-                self.gate = Gate()
-                self._known(action)
-            self._wake(owner)
+            elif outcome is None:
+                self._not_sent(name)
+            else:
+                self._answered()
+                if epoch == self._epoch:
+                    self._known(action)
+            self._ended(name, owner)
+
+    def _not_sent(self, name: RecordName) -> None:
+        before = self._backoffs.get(name)
+        attempts = before.attempts if before is not None else 0
+        until = self._clock() + _FENCED_SECONDS
+        self._backoffs[name] = RecordFailure(attempts, until, "waits for the lease to be renewed", "NotLeader")
+
+    def _answered(self) -> None:
+        """Note that the account is served again, unless a call that was sent later has been refused since."""
+        if self.gate.not_before <= self._clock():
+            self.gate = Gate()
+
+    def _ended(self, name: RecordName, owner: Key) -> None:
+        self._busy.discard(name)
+        for key in {owner, *self._waiting.pop(name, ())}:
+            self._wake(key)
 
     def _send(self, action: RecordAction) -> MutationResult:
         zone = action.name.zone
@@ -158,15 +208,22 @@ class DNSAccount:
         if action.scope is not None:
             self._records.pop(action.name, None)  # others write it too: what it holds now is theirs to say
         elif isinstance(action, DeleteRecordSet):
-            self._records[action.name] = Observed(None, read=True)
+            self._records[action.name] = Observed(None, read=True, read_at=now, since=now)
         else:
-            record_set = self._provider.normalize(action.record_set)
-            self._records[action.name] = Observed(record_set, read=True)
+            wanted = action.record_set
+            if wanted.proxied is None:
+                wanted = replace(wanted, proxied=self._proxied(action.name))
+            self._records[action.name] = Observed(self._provider.normalize(wanted), read=True, read_at=now, since=now)
+
+    def _proxied(self, name: RecordName) -> bool | None:
+        current = self.observed(name).record_set
+        return current.proxied if current is not None else None
 
     def _failed(self, name: RecordName, error: FlipopError, owner: Key) -> None:
         now, jitter = self._clock(), self._jitter()
         _log.warning("DNS call failed", resource=f"{owner.namespace}/{owner.name}", record=str(name), error=str(error))
-        if isinstance(error, RateLimited | AccessDenied):
+        if isinstance(error, RateLimited):
             self.gate = next_gate(self.gate, error, now, jitter)
         else:
-            self._backoffs[name] = next_backoff(self._backoffs.get(name), error, now, jitter)
+            # Access denied too: a token may be good for the other zones.
+            self._backoffs[name] = next_failure(self._backoffs.get(name), name, error, now, jitter)

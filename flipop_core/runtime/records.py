@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from flipop_core.dnsnames import DNSNameError, record_fqdn
+from flipop_core.dnsnames import DNSNameError, check_name, record_fqdn, zone_name
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
@@ -59,12 +59,16 @@ class RecordReport(msgspec.Struct, frozen=True):
 
 
 def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> RecordTarget:
-    """Return what the spec asks for. Raises ResourceInvalid."""
+    """Return what the spec asks for, zone and name in their one spelling. Raises ResourceInvalid."""
     for field, value in (("zone", spec.zone), ("recordName", spec.record_name)):
         if not value:
             raise ResourceInvalid(f"spec.dnsRecordSet.{field}", value, "name it; it has no default")
     try:
-        name = record_fqdn(spec.record_name, spec.zone)
+        zone = zone_name(spec.zone)
+    except DNSNameError as error:
+        raise ResourceInvalid("spec.dnsRecordSet.zone", spec.zone, str(error), reason="InvalidName") from None
+    try:
+        name = record_fqdn(spec.record_name, zone)
     except DNSNameError as error:
         raise ResourceInvalid(
             "spec.dnsRecordSet.recordName", spec.record_name, str(error), reason="InvalidName"
@@ -73,7 +77,7 @@ def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> Record
     if spec.ownership is not None:
         ownership = Ownership(spec.ownership.owner_id, exclusive=spec.ownership.policy == "takeover")
     return RecordTarget(
-        RecordName(provider, spec.zone, name, record_type),
+        RecordName(provider, zone, name, record_type),
         spec.ttl or DEFAULT_TTL_SECONDS,
         spec.proxied,
         ownership,
@@ -84,7 +88,7 @@ def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> Record
 def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: ProviderRegistry) -> ConfigError | None:
     """Return what is wrong with a spec's record set, by itself and for its provider; None for nothing."""
     try:
-        record_target(spec, provider, record_type)
+        target = record_target(spec, provider, record_type)
         capabilities = registry.dns_factory(provider).capabilities
         registry.dns_provider(provider)
     except ConfigError as error:
@@ -100,6 +104,22 @@ def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: 
         return ResourceInvalid(
             "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason="Unsupported"
         )
+    return _check_ownership(target, capabilities)
+
+
+def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
+    """Return what keeps the records from being marked."""
+    if target.ownership is None or capabilities.record_comments:
+        return None
+    provider, name = target.name.provider, target.name.registry.name
+    if "TXT" not in capabilities.record_types:
+        mend = f"{provider} has neither comments nor TXT records to mark it with: remove ownership"
+        return ResourceInvalid("spec.dnsRecordSet.ownership", target.ownership.owner_id, mend, reason="Unsupported")
+    try:
+        check_name(name)
+    except DNSNameError as error:
+        mend = f"the TXT record that marks it would be {name}: {error}"
+        return ResourceInvalid("spec.dnsRecordSet.recordName", target.name.name, mend, reason="InvalidName")
     return None
 
 

@@ -158,8 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.owner.open(self.connection):
             super().handle()
 
-    def log_message(self, format: str, *args: Any) -> None:
-        del format, args
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._forward()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flipop_do_testserver import Settings
 
+from flipop_do_testserver import Settings
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 

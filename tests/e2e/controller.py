@@ -21,14 +21,13 @@ _FLIPOP = Path(sys.executable).with_name("flipop")
 _START_SECONDS = 20.0
 
 
-def environment(kubeconfig: Path, provider_url: str, **changes: str) -> dict[str, str]:
+def environment(kubeconfig: Path, provider_url: str) -> dict[str, str]:
     """Return the variables that a controller or a command is run with."""
     return {
         "KUBECONFIG": str(kubeconfig),
         "DIGITALOCEAN_ACCESS_TOKEN": TOKEN,
         "DIGITALOCEAN_API_URL": provider_url,
         "NO_PROXY": "127.0.0.1",
-        **changes,
     }
 
 

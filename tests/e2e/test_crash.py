@@ -98,7 +98,7 @@ class Crash:
 
     def recorded(self, pool: str) -> list[str]:
         """Return the addresses that the pool's annotation names, none while a creation is recorded as begun."""
-        annotations = self.world.object(pool)["metadata"].get("annotations", {})
+        annotations = self.world.resource(pool)["metadata"].get("annotations", {})
         return [] if annotations.get(PENDING) else [each for each in annotations.get(ALLOCATED, "").split(",") if each]
 
 
@@ -111,7 +111,7 @@ def test_killed_before_the_intent_is_written(crash: Crash) -> None:
     crash.hold_intents("before")
     crash.kill()
     assert crash.world.held() == {}
-    assert all(PENDING not in crash.world.object(pool)["metadata"].get("annotations", {}) for pool in POOLS)
+    assert all(PENDING not in crash.world.resource(pool)["metadata"].get("annotations", {}) for pool in POOLS)
     crash.recover()
 
 
@@ -120,7 +120,7 @@ def test_killed_between_the_intent_and_the_creation(crash: Crash) -> None:
     crash.hang_creations("hang")
     crash.kill()
     assert crash.world.held() == {}
-    assert all(crash.world.object(pool)["metadata"]["annotations"][PENDING] for pool in POOLS)
+    assert all(crash.world.resource(pool)["metadata"]["annotations"][PENDING] for pool in POOLS)
     crash.recover(timeout_seconds=30.0)
 
 

@@ -51,7 +51,7 @@ def test_the_pool_of_the_example_gets_all_its_addresses_active(world: World, edg
         assert sorted(ip["nodeName"] for ip in ips.values()) == [f"{world.id}-fit-{n}" for n in (1, 2, 3)]
         assert set(world.held()) == set(ips)
         assert None not in world.held().values()
-        assert world.object("edge-pool", namespace="default")["spec"] == applied["spec"]
+        assert world.resource("edge-pool", namespace="default")["spec"] == applied["spec"]
     finally:
         world.cluster.delete_all("Pod", edge)
 
@@ -60,14 +60,11 @@ def test_the_record_set_of_the_example_is_taken_and_reports_its_state(world: Wor
     (applied,) = world.cluster.apply(MANIFESTS / "nodednsrecordset.yaml")
     try:
         world.controller()
-        found = world.until(
-            lambda: (stands := world.object("edge-nodes", RECORD_SET, "default")).get("status") and stands,
-            "a status of the record set",
-        )
-        assert found["spec"] == applied["spec"]
-        ready = next(each for each in found["status"]["conditions"] if each["type"] == "Ready")
-        assert ready["status"] == "False"
-        assert ready["reason"] == "UnknownProvider"
-        assert "digitalocean" in ready["message"]
+        generation = applied["metadata"]["generation"]
+        ready = world.until(lambda: world.condition("Ready", "edge-nodes", RECORD_SET, "default"), "a condition")
+        assert ready["observedGeneration"] == generation
+        assert ready["reason"]
+        assert ready["message"]
+        assert world.resource("edge-nodes", RECORD_SET, "default")["spec"] == applied["spec"]
     finally:
         world.cluster.delete_all("Pod", edge)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .world import TestNode, World
+from .world import Machine, World
 
 POD_LABELS = {"app": "web"}
 UNTOLERATED = {"key": "example.com/drain", "value": "now", "effect": "NoSchedule"}
@@ -18,13 +18,13 @@ def world(running: World) -> World:
     return running
 
 
-def on_nodes(world: World, addresses: dict[str, str], nodes: list[TestNode]) -> None:
+def on_nodes(world: World, addresses: dict[str, str], nodes: list[Machine]) -> None:
     """Check that the provider has each address where the status says."""
     droplets = {node.name: node.droplet_id for node in nodes}
     assert {address: droplets[name] for address, name in addresses.items()} == world.held()
 
 
-def spare(nodes: list[TestNode], addresses: dict[str, str]) -> TestNode:
+def spare(nodes: list[Machine], addresses: dict[str, str]) -> Machine:
     """Return the one node that holds no address."""
     (free,) = [node for node in nodes if node.name not in addresses.values()]
     return free
@@ -44,7 +44,7 @@ def test_addresses_move_though_the_provider_takes_its_time(world: World) -> None
     nodes = world.nodes(3)
     world.pool(desiredIPs=2)
     addresses = world.until_active(2)
-    address, holder = sorted(addresses.items())[0]
+    address, holder = min(addresses.items())
     target = spare(nodes, addresses)
     world.cluster.set_node_ready(holder, ready=False)
     world.until(lambda: world.holders(state="in-progress").get(address) == target.name, "the address on its way")
@@ -52,33 +52,33 @@ def test_addresses_move_though_the_provider_takes_its_time(world: World) -> None
     assert len(world.mutations()) == 3
 
 
-def not_ready(world: World, node: TestNode) -> None:
+def not_ready(world: World, node: Machine) -> None:
     world.cluster.set_node_ready(node.name, ready=False)
 
 
-def silent(world: World, node: TestNode) -> None:
+def silent(world: World, node: Machine) -> None:
     world.cluster.set_node_ready(node.name, ready=None)
 
 
-def tainted(world: World, node: TestNode) -> None:
+def tainted(world: World, node: Machine) -> None:
     world.cluster.set_node_taints(node.name, [UNTOLERATED])
 
 
-def relabelled(world: World, node: TestNode) -> None:
+def relabelled(world: World, node: Machine) -> None:
     world.cluster.patch("Node", node.name, {"metadata": {"labels": {world.id: "other"}}})
 
 
-def deleted(world: World, node: TestNode) -> None:
+def deleted(world: World, node: Machine) -> None:
     world.cluster.delete("Node", node.name)
 
 
-def destroyed(world: World, node: TestNode) -> None:
+def destroyed(world: World, node: Machine) -> None:
     world.cloud.account.remove_droplet(node.droplet_id)
     world.cluster.delete("Node", node.name)
 
 
 @pytest.mark.parametrize("happens", [not_ready, silent, tainted, relabelled, deleted, destroyed])
-def test_a_node_is_lost_and_its_address_is_on_another(world: World, happens: Callable[[World, TestNode], None]) -> None:
+def test_a_node_is_lost_and_its_address_is_on_another(world: World, happens: Callable[[World, Machine], None]) -> None:
     nodes = world.nodes(3)
     world.pool(desiredIPs=2)
     before = world.until_active(2)
@@ -104,9 +104,7 @@ def pod_gone(world: World, pod: str) -> None:
 
 
 @pytest.mark.parametrize("happens", [pod_unready, pod_being_deleted, pod_gone])
-def test_a_pod_is_lost_and_the_address_is_on_another_node(
-    world: World, happens: Callable[[World, str], None]
-) -> None:
+def test_a_pod_is_lost_and_the_address_is_on_another_node(world: World, happens: Callable[[World, str], None]) -> None:
     nodes = world.nodes(4)
     for node in nodes[:3]:
         world.cluster.create_pod(world.namespace, f"pod-{node.name}", node.name, POD_LABELS)
@@ -127,7 +125,7 @@ def test_a_second_pod_keeps_the_node_fit(world: World) -> None:
     world.pool(desiredIPs=1, match={"podNamespace": world.namespace, "podLabel": "app in (web,api)"})
     addresses = world.until_active(1)
     world.cluster.set_pod_ready(world.namespace, "one", ready=False)
-    world.stays(lambda: world.holders() == addresses, 0.5, "an address moved without need")
+    world.stays(world.holders, addresses, 0.5)
 
 
 def test_a_node_that_returns_gets_nothing_back(world: World) -> None:

@@ -17,8 +17,8 @@ def test_a_pool_whose_provider_hangs_delays_no_other_pool(world: World) -> None:
         world.bare_node(name, f"memory://{name}", {f"{world.id}-memory": "node"})
     world.nodes(2)
     world.pool("hanging", desiredIPs=1)
-    world.controller(**memory_provider(world.directory, *names)).await_leading()
-    world.until(lambda: world.cloud.journal.entries(), "a call that hangs")
+    world.controller(variables=memory_provider(world.directory, *names)).await_leading()
+    world.until(world.cloud.journal.entries, "a call that hangs")
     match = {"nodeLabel": f"{world.id}-memory"}
     world.pool("healthy", provider="memory", region="sim1", desiredIPs=1, match=match)
     (address,) = world.until_active(1, "healthy", PROMPT_SECONDS)

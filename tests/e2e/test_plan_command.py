@@ -51,7 +51,7 @@ def test_the_plan_of_a_creation_begins_with_its_intent(world: World) -> None:
     assert [each["action"] for each in planned["actions"]] == ["record"]
     assert "intent" in planned["actions"][0]["summary"]
     assert world.mutations() == []
-    assert "annotations" not in world.object()["metadata"]
+    assert "annotations" not in world.resource()["metadata"]
 
 
 def test_a_pool_that_waits_is_no_work_but_is_said(world: World) -> None:
@@ -75,4 +75,5 @@ def test_a_plan_that_cannot_be_made_is_an_error(world: World) -> None:
 def test_an_unknown_pool_is_an_error(world: World) -> None:
     done = run_command("plan", "missing", variables=world.variables())
     assert done.returncode == 1
-    assert "there is no pool missing" in done.stderr
+    assert done.stderr.startswith("flipop: there is no pool")
+    assert "missing" in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from .world import ALLOCATED, API_VERSION, FINALIZER, PENDING, POOL, World
@@ -14,7 +16,7 @@ def world(running: World) -> World:
 
 def recorded(world: World, name: str = "pool", annotation: str = ALLOCATED) -> list[str]:
     """Return the addresses in one of the pool's annotations."""
-    text = world.object(name)["metadata"].get("annotations", {}).get(annotation, "")
+    text = world.resource(name)["metadata"].get("annotations", {}).get(annotation, "")
     return sorted(filter(None, text.split(",")))
 
 
@@ -36,7 +38,7 @@ def test_desired_ips_up_creates_more(world: World) -> None:
     world.change(desiredIPs=3)
     assert first.items() <= world.until_active(3).items()
     world.until(lambda: recorded(world) == sorted(world.held()), "all three recorded")
-    assert PENDING not in world.object()["metadata"]["annotations"]
+    assert PENDING not in world.resource()["metadata"]["annotations"]
     assert len(world.mutations()) == 3
 
 
@@ -45,7 +47,7 @@ def test_desired_ips_down_disables_the_surplus_where_it_is_and_up_again_takes_it
     world.pool(desiredIPs=3)
     before, held = world.until_active(3), world.held()
     world.change(desiredIPs=1)
-    disabled = world.until(lambda: len(found := world.holders(state="disabled")) == 2 and found, "two disabled")
+    disabled = world.until_state("disabled", 2)
     world.until(lambda: world.condition()["status"] == "True", "Ready")
     assert disabled.items() <= before.items()
     assert world.status()["activeCount"] == 1
@@ -60,7 +62,8 @@ def test_a_disabled_address_makes_room_for_one_that_needs_its_node(world: World)
     world.pool(desiredIPs=2)
     before = world.until_active(2)
     world.change(desiredIPs=1)
-    (kept,) = world.until(lambda: len(world.holders(state="disabled")) == 1 and world.holders(), "one disabled")
+    world.until_state("disabled", 1)
+    (kept,) = world.holders()
     (surplus,) = set(before) - {kept}
     (lost,) = [node for node in nodes if node.name == before[kept]]
     (other,) = [node for node in nodes if node is not lost]
@@ -74,7 +77,7 @@ def test_more_addresses_than_nodes_are_created_in_the_region_and_wait_for_a_node
     world.pool(desiredIPs=2)
     world.until_reason("NoFreeNode")
     world.until(lambda: len(world.held()) == 2, "two addresses")
-    (active,), (waiting,) = world.holders(), world.until(lambda: world.holders(state="unassigned"), "unassigned")
+    (active,), (waiting,) = world.holders(), world.until_state("unassigned", 1)
     assert world.held() == {active: node.droplet_id, waiting: None}
     assert "1 of 2" in world.condition()["message"]
     new = world.node("new")
@@ -91,7 +94,7 @@ def test_the_accounts_limit_is_told_and_is_no_reason_for_a_storm(world: World) -
     assert "limit" in condition["message"]
     assert len(world.until_active(1)) == 1
     calls = len(world.mutations())
-    world.stays(lambda: len(world.mutations()) == calls, 1.5, "the creation is tried again at once")
+    world.stays(lambda: len(world.mutations()), calls, 1.5)
     assert calls <= 3
 
 
@@ -102,7 +105,7 @@ def test_assignments_are_a_cool_off_apart(world: World) -> None:
     world.until_active(3)
     times = [entry.time for entry in world.cloud.journal.entries("POST")]
     assert len(times) == 3
-    assert min(later - earlier for earlier, later in zip(times, times[1:], strict=False)) >= 1.0
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 1.0
 
 
 # -- where they come from --------------------------------------------------------------------------------------------
@@ -116,7 +119,7 @@ def test_given_addresses_are_used_before_any_is_created_also_byoip(world: World)
     addresses = world.until_active(3)
     assert set(given) < set(addresses)
     assert recorded(world) == sorted(set(addresses) - set(given))
-    assert world.object()["spec"]["ips"] == given
+    assert world.resource()["spec"]["ips"] == given
 
 
 def test_an_address_that_does_not_exist_is_told_and_the_others_serve(world: World) -> None:
@@ -148,9 +151,10 @@ def test_reclaim_delete_gives_the_surplus_back(world: World) -> None:
     world.nodes(2)
     world.pool(desiredIPs=2, reclaimPolicy="Delete")
     world.until_active(2)
-    assert world.object()["metadata"]["finalizers"] == [FINALIZER]
+    assert world.resource()["metadata"]["finalizers"] == [FINALIZER]
     world.change(desiredIPs=1)
-    (kept,) = world.until(lambda: len(world.held()) == 1 and world.held(), "one address less")
+    world.until(lambda: len(world.held()) == 1, "one address less")
+    (kept,) = world.held()
     assert list(world.until_active(1)) == [kept]
     world.until(lambda: recorded(world) == [kept], "the record")
     assert len(deletions(world)) == 1
@@ -173,12 +177,12 @@ def test_reclaim_retain_deletes_nothing(world: World) -> None:
     world.nodes(2)
     world.pool(desiredIPs=2)
     addresses = world.until_active(2)
-    assert not world.object()["metadata"].get("finalizers")
+    assert not world.resource()["metadata"].get("finalizers")
     world.change(desiredIPs=1)
-    world.until(lambda: world.holders(state="disabled"), "a disabled address")
+    world.until_state("disabled", 1)
     world.cluster.delete(POOL, "pool", world.namespace, api_version=API_VERSION)
     world.until(lambda: gone(world), "the pool to be gone")
-    world.stays(lambda: set(world.held()) == set(addresses), 0.5, "an address was deleted")
+    world.stays(lambda: set(world.held()), set(addresses), 0.5)
     assert deletions(world) == []
 
 
@@ -187,7 +191,7 @@ def test_reclaim_retain_after_delete_lets_the_pool_go_without_its_addresses(worl
     world.pool(desiredIPs=1, reclaimPolicy="Delete")
     addresses = world.until_active(1)
     world.change(reclaimPolicy="Retain")
-    world.until(lambda: not world.object()["metadata"].get("finalizers"), "no finalizer")
+    world.until(lambda: not world.resource()["metadata"].get("finalizers"), "no finalizer")
     world.cluster.delete(POOL, "pool", world.namespace, api_version=API_VERSION)
     world.until(lambda: gone(world), "the pool to be gone")
     assert set(world.held()) == set(addresses)

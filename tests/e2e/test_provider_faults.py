@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -32,7 +33,7 @@ def posts(world: World, path: str) -> list[tuple[float, Any]]:
 
 def gaps(calls: list[tuple[float, Any]]) -> list[float]:
     times = [moment for moment, _ in calls]
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
 # -- a failed assign -------------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_a_creation_whose_answer_is_lost_is_found_and_not_made_twice(
     if on_node:
         world.nodes(1)
     world.pool(desiredIPs=1)
-    (address,) = world.until(lambda: world.held(), "an address")
+    (address,) = world.until(world.held, "an address")
     if not on_node:
         world.until(lambda: world.holders(state="unassigned"), "the address in the pool")
         world.nodes(1)

@@ -87,7 +87,7 @@ def test_events_tell_of_creation_assignment_and_failure(world: World) -> None:
     assert address in created["note"]
     regarding = created["regarding"]
     assert (regarding["kind"], regarding["name"]) == (POOL, "pool")
-    assert regarding["uid"] == world.object()["metadata"]["uid"]
+    assert regarding["uid"] == world.resource()["metadata"]["uid"]
     world.cloud.faults.add("POST", r"/actions$", kind="status", status=500)
     world.cluster.set_node_ready(first.name, ready=False)
     world.until_moved(address, second)
@@ -157,7 +157,7 @@ def test_metrics_have_the_originals_names_labels_and_values(world: World) -> Non
     world.pool(desiredIPs=2)
     world.until_active(2)
     world.until_at_rest()
-    moving = sorted(world.holders())[0]
+    moving = min(world.holders())
     new = world.node("new")
     world.cloud.faults.add("POST", r"/actions$", kind="status", status=500)
     world.cluster.set_node_ready(world.holders()[moving], ready=False)

@@ -18,7 +18,10 @@ def versions(world: World) -> dict[str, str]:
         *world.cluster.list_objects("Node"),
         *world.cluster.list_objects("Event", world.namespace, api_version="events.k8s.io/v1"),
     ]
-    return {f"{each['metadata'].get('namespace')}/{each['metadata']['name']}": each["metadata"]["resourceVersion"] for each in found}
+    return {
+        f"{each['metadata'].get('namespace')}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
+        for each in found
+    }
 
 
 def test_a_controller_that_is_started_again_writes_nothing(world: World) -> None:
@@ -39,9 +42,8 @@ def test_a_controller_that_is_started_again_writes_nothing(world: World) -> None
     proxy, kubeconfig = world.proxy()
     second = world.controller(kubeconfig=kubeconfig)
     second.await_leading()
-    world.until(lambda: second.get("/metrics")[1].count('ip_state{') >= len(active), "the pools to be known")
-    time.sleep(1.0)
-    assert [(r.method,r.path,r.body) for r in proxy.requests() if r.writes and not r.to_lease] == []
+    world.until(lambda: second.get("/metrics")[1].count("ip_state{") >= len(active), "the pools to be known")
+    world.stays(proxy.writes, [], 1.0)
     assert versions(world) == before
     assert world.mutations() == calls
     assert world.held() == held
@@ -56,7 +58,7 @@ def test_addresses_on_the_pools_nodes_are_adopted_and_never_deleted(world: World
     world.pool(desiredIPs=2, reclaimPolicy="Delete")
     world.controller()
     assert found in world.until_active(2)
-    assert world.object()["metadata"]["annotations"][ADOPTED] == found
+    assert world.resource()["metadata"]["annotations"][ADOPTED] == found
     world.cluster.delete(POOL, "pool", world.namespace, api_version=API_VERSION)
     world.until(
         lambda: world.cluster.get(POOL, "pool", world.namespace, api_version=API_VERSION) is None, "the pool to be gone"

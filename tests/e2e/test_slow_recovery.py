@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from .conftest import WORLDS
-from .world import TestNode, World
+from .world import Machine, World
 
 
 @dataclass
@@ -16,7 +17,7 @@ class Trouble:
     """A pool with one address, the node that it is to get, and how its calls are told from others."""
 
     pool: str
-    nodes: list[TestNode]
+    nodes: list[Machine]
     address: str = ""
 
     def calls(self, world: World) -> list[float]:
@@ -26,7 +27,7 @@ class Trouble:
 
     def waits(self, world: World) -> list[float]:
         calls = self.calls(world)
-        return [later - earlier for earlier, later in zip(calls, calls[1:], strict=False)]
+        return [later - earlier for earlier, later in itertools.pairwise(calls)]
 
 
 class History:

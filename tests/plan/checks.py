@@ -105,7 +105,9 @@ def _check_one_each(facts: Facts, plan: Plan) -> None:
     addresses = [a.address for a in plan.actions if isinstance(a, AssignAddress | UnassignAddress | DeleteAddress)]
     nodes = [a.provider_id for a in plan.actions if isinstance(a, AssignAddress | UnassignAddress)]
     nodes += [
-        a.request.provider_id for a in plan.actions if isinstance(a, CreateAddress) and a.request.provider_id is not None
+        a.request.provider_id
+        for a in plan.actions
+        if isinstance(a, CreateAddress) and a.request.provider_id is not None
     ]
     assert len(addresses) == len(set(addresses))
     assert len(nodes) == len(set(nodes))

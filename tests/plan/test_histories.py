@@ -93,9 +93,7 @@ class Histories(RuleBasedStateMachine):
         cool_off: float,
         foreign_on: str | None,
     ) -> None:
-        capabilities = ProviderCapabilities(
-            atomic_reassign=atomic, max_ips_per_node=capacity, create_on_node=on_node
-        )
+        capabilities = ProviderCapabilities(atomic_reassign=atomic, max_ips_per_node=capacity, create_on_node=on_node)
         cloud = Cloud(capabilities, now=1_000.0, operation_seconds=operation_seconds, quota=quota)
         for address in (*GIVEN, FOREIGN):
             cloud.records[address] = AddressRecord(address, region=REGION)
@@ -211,7 +209,9 @@ class Histories(RuleBasedStateMachine):
             self.world.cloud.destroy(node.view.provider_id)
         self.add_node(name)
 
-    @rule(address=st.sampled_from((*GIVEN, FOREIGN, "203.0.113.1", "203.0.113.2")), name=st.sampled_from((None, *NODES)))
+    @rule(
+        address=st.sampled_from((*GIVEN, FOREIGN, "203.0.113.1", "203.0.113.2")), name=st.sampled_from((None, *NODES))
+    )
     def move_behind_the_back(self, address: str, name: str | None) -> None:
         cluster = self.world.cluster
         pools = cluster.views().values()
@@ -241,7 +241,9 @@ class Histories(RuleBasedStateMachine):
     def break_or_mend_spec(self, key: Key, valid: bool) -> None:
         if key in self.world.cluster.pools:
             provider = self.world.cluster.pools[key]["spec"].get("match", {})
-            self.edit_spec(key, match={**provider, "podLabel": ("app=web" if key == POOLS[1] else "") if valid else "!"})
+            self.edit_spec(
+                key, match={**provider, "podLabel": ("app=web" if key == POOLS[1] else "") if valid else "!"}
+            )
 
     @rule(key=pools)
     def wipe_status(self, key: Key) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from flipop_core.errors import AccessDenied, ClusterUnavailable, Conflict, FlipopError, ObjectNotFound, RateLimited
@@ -428,9 +427,7 @@ class Process:
                 )
             )
 
-    def _read_ended(
-        self, key: Key, wanted: frozenset[str], answer: Mapping[str, AddressRecord] | FlipopError
-    ) -> None:
+    def _read_ended(self, key: Key, wanted: frozenset[str], answer: Mapping[str, AddressRecord] | FlipopError) -> None:
         self._reading -= wanted
         self.queue.add(key)
         if isinstance(answer, FlipopError):
@@ -476,7 +473,9 @@ class Process:
         if due:
             asked = frozenset(operation.address for operation in due)
             self.flights.append(
-                Flight(f"poll {sorted(asked)}", lambda: self.world.cloud.describe(asked), lambda a: self._polled(asked, a))
+                Flight(
+                    f"poll {sorted(asked)}", lambda: self.world.cloud.describe(asked), lambda a: self._polled(asked, a)
+                )
             )
         recheck_at = max(self.inventory.read_at + RECHECK_SECONDS, self.read_gate.not_before)
         if recheck_at <= now and self.wanted() and not self._reading_all:

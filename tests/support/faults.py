@@ -26,10 +26,11 @@ AFTER_EFFECT = frozenset({"status_after_effect", "drop_after_effect", "hang_afte
 
 
 class Fault(msgspec.Struct, kw_only=True):
-    """What happens to the next ``times`` requests of ``method`` (any when empty) whose path ``path`` is found in.
+    """What happens to some of the next requests.
 
-    ``times`` below 0 means for ever. ``message`` goes into the error body; ``headers`` are added to the answer. The
-    stand-in of one API adds what else its error bodies have.
+    Those whose method matches ``method`` (any when empty) and in whose path ``path`` is found, both regular
+    expressions. ``times``: how many; below 0 means for ever. ``message`` goes into the error body; ``headers`` are
+    added to the answer. The stand-in of one API adds what else its error bodies have.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Fault(msgspec.Struct, kw_only=True):
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind is one of {', '.join(KINDS)}, not {self.kind!r}")
+        re.compile(self.method)
         re.compile(self.path)
 
 
@@ -79,7 +81,7 @@ class Faults(Generic[F]):
         """Return the fault for this request, None when there is none."""
         with self._lock:
             for fault in self._script:
-                if fault.times and fault.method in {"", method} and re.search(fault.path, path):
+                if fault.times and re.fullmatch(fault.method or ".*", method) and re.search(fault.path, path):
                     fault.times -= 1
                     return fault
         return None

@@ -4,6 +4,7 @@ In a test::
 
     with DigitalOceanServer(Settings(action_seconds=0.2)) as server:
         droplet_id = server.account.add_droplet("node-1", "nyc3")
+        server.domains.add("example.com")
         server.faults.add("POST", r"/actions$", kind="status", status=500)
         ...                                     # a client with endpoint=server.url
         assert server.journal.count("POST") == 1
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from flipop_do_testserver.account import Account, Settings
 from flipop_do_testserver.contract import Contract, load_contract
+from flipop_do_testserver.domains import Domains, Record
 from flipop_do_testserver.faults import Fault, Faults
 from flipop_do_testserver.journal import Entry, Journal
 from flipop_do_testserver.server import DigitalOceanServer
@@ -25,10 +27,12 @@ __all__ = [
     "Account",
     "Contract",
     "DigitalOceanServer",
+    "Domains",
     "Entry",
     "Fault",
     "Faults",
     "Journal",
+    "Record",
     "Settings",
     "load_contract",
 ]

@@ -20,6 +20,7 @@ _OPTIONS = (
     "minute_limit",
     "create_limit",
     "token",
+    "scopes",
 )
 
 
@@ -31,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
     parser.add_argument("--droplets", type=int, default=0, help="how many to create, numbered from 1001")
     parser.add_argument("--region", default="nyc3", help="of those droplets")
+    parser.add_argument("--domain", action="append", default=[], help="a DNS zone to create; may be repeated")
     for name in _OPTIONS:
         default = getattr(defaults, name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
@@ -43,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     with DigitalOceanServer(settings, host=options.host, port=options.port) as server:
         for number in range(options.droplets):
             server.account.add_droplet(f"node-{number + 1}", options.region, 1001 + number)
+        for domain in options.domain:
+            server.domains.add(domain)
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         ended.wait()

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -20,6 +20,7 @@ import msgspec
 from flipop_do_testserver import shapes
 
 _FIRST_ADDRESS = int(IPv4Address("198.18.0.1"))
+_FIRST_IPV6_ADDRESS = int(IPv6Address("2001:db8:d0::1"))
 _NAMESPACE = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")
 
 
@@ -30,6 +31,7 @@ class Settings(msgspec.Struct):
     failing_actions: int = 0
     """So many of the next actions end as ``errored``, without effect."""
     reserved_ip_limit: int = 3
+    """Of each address family."""
     latency_seconds: float = 0.0
     stale_seconds: float = 0.0
     """Reads of addresses show the state of so long ago."""
@@ -41,6 +43,8 @@ class Settings(msgspec.Struct):
     """Creations in 60 s."""
     token: str = ""
     """The only token that is accepted; any when empty."""
+    scopes: str = ""
+    """The scopes that the token has, separated by commas; all when empty."""
 
 
 class ApiError(Exception):
@@ -63,13 +67,18 @@ class Droplet(msgspec.Struct, frozen=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A reserved IP or BYOIP address; ``action_id`` is the pending action, which locks it."""
+    """A reserved IP, reserved IPv6 or BYOIP address; ``action_id`` is the pending action, which locks it."""
 
     ip: str
     region: str
     droplet_id: int | None = None
     action_id: int | None = None
     byoip: bool = False
+
+    @property
+    def ipv6(self) -> bool:
+        """Whether it is an IPv6 address."""
+        return ":" in self.ip
 
 
 class Prefix(msgspec.Struct, frozen=True):
@@ -132,11 +141,13 @@ class Account:
             for address in [held for held in self._addresses.values() if held.droplet_id == droplet_id]:
                 self._put(address, droplet_id=None)
 
-    def add_address(self, region: str = "nyc3", droplet_id: int | None = None, ip: str = "") -> str:
-        """Create a reserved IP without heed to the account's limit and return it."""
+    def add_address(
+        self, region: str = "nyc3", droplet_id: int | None = None, ip: str = "", *, ipv6: bool = False
+    ) -> str:
+        """Create a reserved IP or IPv6 address without heed to the account's limit and return it."""
         with self.lock:
             self.settle()
-            text = ip or str(IPv4Address(_FIRST_ADDRESS + next(self._numbers)))
+            text = ip or self._new_ip(ipv6=ipv6)
             self._put(Address(text, region, droplet_id))
             return text
 
@@ -185,17 +196,19 @@ class Account:
             found = Address(ip, prefix.region, byoip=True)
         return found
 
-    def create(self, region: str | None, droplet_id: int | None) -> tuple[Address, Action | None]:
+    def create(
+        self, region: str | None, droplet_id: int | None, *, ipv6: bool = False
+    ) -> tuple[Address, Action | None]:
         """Create a reserved IP in the region or, with an action, on the droplet. Errors: ApiError."""
         self.settle()
         if droplet_id is not None:
-            region = self._free_droplet(droplet_id).region
+            region = self._free_droplet(droplet_id, ipv6=ipv6).region
         if region not in shapes.REGIONS:
             raise ApiError(422, "Region is not available or does not exist.")
-        owned = sum(1 for address in self._addresses.values() if not address.byoip)
+        owned = sum(1 for address in self._addresses.values() if not address.byoip and address.ipv6 == ipv6)
         if self.settings.reserved_ip_limit and owned >= self.settings.reserved_ip_limit:
             raise ApiError(422, "Creating this reserved IP will exceed your reserved IP limit.")
-        ip = str(IPv4Address(_FIRST_ADDRESS + next(self._numbers)))
+        ip = self._new_ip(ipv6=ipv6)
         self._put(Address(ip, region))
         return self._addresses[ip], None if droplet_id is None else self._begin("assign_ip", ip, droplet_id)
 
@@ -203,7 +216,7 @@ class Account:
         """Begin to put the address on the droplet. Errors: ApiError."""
         self.settle()
         address = self._unlocked(ip)
-        droplet = self._free_droplet(droplet_id)
+        droplet = self._free_droplet(droplet_id, ipv6=address.ipv6)
         if droplet.region != address.region:
             raise ApiError(422, "The reserved IP and the Droplet have to be in the same datacenter.")
         return self._begin("assign_ip", ip, droplet_id)
@@ -218,11 +231,13 @@ class Account:
         return self._begin("unassign_ip", ip, None)
 
     def delete(self, ip: str) -> None:
-        """Delete the address, assigned or not. Errors: ApiError."""
+        """Delete the address, an IPv4 one assigned or not. Errors: ApiError."""
         self.settle()
         address = self._unlocked(ip)
         if address.byoip:
             raise ApiError(422, "Addresses of a BYOIP prefix can not be deleted.")
+        if address.ipv6 and address.droplet_id is not None:
+            raise ApiError(422, "flipv6 released failed: assigned FLIPv6 cannot be released")
         del self._addresses[ip]
         self._remember(time.monotonic())
 
@@ -275,12 +290,16 @@ class Account:
             raise ApiError(422, "The reserved IP already has a pending event.")
         return address
 
-    def _free_droplet(self, droplet_id: int) -> Droplet:
+    def _new_ip(self, *, ipv6: bool) -> str:
+        number = next(self._numbers)
+        return str(IPv6Address(_FIRST_IPV6_ADDRESS + number) if ipv6 else IPv4Address(_FIRST_ADDRESS + number))
+
+    def _free_droplet(self, droplet_id: int, *, ipv6: bool) -> Droplet:
         droplet = self.droplets.get(droplet_id)
         if droplet is None:
             raise ApiError(404, "The resource you were accessing could not be found.")
         self._check_pending(droplet_id)
-        if any(address.droplet_id == droplet_id for address in self._addresses.values()):
+        if any(held.droplet_id == droplet_id and held.ipv6 == ipv6 for held in self._addresses.values()):
             # Also when it holds the very address that is to be assigned.
             raise ApiError(422, "The Droplet already has a reserved IP.")
         return droplet

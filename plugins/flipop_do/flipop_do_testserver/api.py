@@ -4,56 +4,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from flipop_do_testserver import shapes
-from flipop_do_testserver.account import Account, Action, Address, ApiError
-
-NOT_FOUND = "The resource you were accessing could not be found."
-
-
-class Call(NamedTuple):
-    """A request that was found valid. ``path`` has the path's variables; ``url`` is the server's own."""
-
-    path: dict[str, str]
-    query: dict[str, str]
-    body: dict[str, Any]
-    url: str
-
-
-class Reply(NamedTuple):
-    """An answer; ``body`` None means no content."""
-
-    status: int
-    body: dict[str, Any] | None = None
+from flipop_do_testserver.account import Account, Address, ApiError
+from flipop_do_testserver.calls import NOT_FOUND, Call, Reply, Route, action_body, page
+from flipop_do_testserver.domainpaths import domain_routes
+from flipop_do_testserver.domains import Domains
 
 
 class Api:
     """Answers requests from the state of an account. Thread-safe."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, domains: Domains) -> None:
         self._account = account
-        routes: list[tuple[str, str, Callable[[Call], Reply]]] = [
-            ("GET", "/v2/reserved_ips", self._list_addresses),
-            ("POST", "/v2/reserved_ips", self._create_address),
-            ("GET", "/v2/reserved_ips/{ip}", self._get_address),
-            ("DELETE", "/v2/reserved_ips/{ip}", self._delete_address),
-            ("GET", "/v2/reserved_ips/{ip}/actions", self._list_actions),
-            ("POST", "/v2/reserved_ips/{ip}/actions", self._post_action),
-            ("GET", "/v2/reserved_ips/{ip}/actions/{action}", self._get_action),
-            ("GET", "/v2/byoip_prefixes", self._list_prefixes),
-            ("GET", "/v2/byoip_prefixes/{uuid}/ips", self._list_prefix_addresses),
-            ("GET", "/v2/droplets", self._list_droplets),
-            ("GET", "/v2/droplets/{droplet}", self._get_droplet),
+        routes = [*self._reserved_ip_routes(), *self._reserved_ipv6_routes(), *domain_routes(domains)]
+        routes += [
+            Route("GET", "/v2/byoip_prefixes", "byoip_prefix:read", self._list_prefixes),
+            Route("GET", "/v2/byoip_prefixes/{uuid}/ips", "byoip_prefix:read", self._list_prefix_addresses),
+            Route("GET", "/v2/droplets", "droplet:read", self._list_droplets),
+            Route("GET", "/v2/droplets/{droplet}", "droplet:read", self._get_droplet),
         ]
-        self._routes = [(method, _pattern(path), handler) for method, path, handler in routes]
+        self._routes = [(_pattern(route.path), route) for route in routes]
 
-    def find(self, method: str, path: str) -> tuple[Callable[[Call], Reply], dict[str, str]] | None:
+    def _reserved_ip_routes(self) -> list[Route]:
+        base = "/v2/reserved_ips"
+        return [
+            Route("GET", base, "reserved_ip:read", self._list_addresses),
+            Route("POST", base, "reserved_ip:create", self._create_address),
+            Route("GET", f"{base}/{{ip}}", "reserved_ip:read", self._get_address),
+            Route("DELETE", f"{base}/{{ip}}", "reserved_ip:delete", self._delete_address),
+            Route("GET", f"{base}/{{ip}}/actions", "reserved_ip:read", self._list_actions),
+            Route("POST", f"{base}/{{ip}}/actions", "reserved_ip:update", self._post_action),
+            Route("GET", f"{base}/{{ip}}/actions/{{action}}", "reserved_ip:read", self._get_action),
+        ]
+
+    def _reserved_ipv6_routes(self) -> list[Route]:
+        base = "/v2/reserved_ipv6"
+        return [
+            Route("GET", base, "reserved_ip:read", self._list_ipv6),
+            Route("POST", base, "reserved_ip:create", self._create_ipv6),
+            Route("GET", f"{base}/{{ip}}", "reserved_ip:read", self._get_ipv6),
+            Route("DELETE", f"{base}/{{ip}}", "reserved_ip:delete", self._delete_address),
+            Route("POST", f"{base}/{{ip}}/actions", "reserved_ip:update", self._post_action),
+        ]
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
         """Return what answers the request and the variables in its path, None when nothing does."""
-        for known, pattern, handler in self._routes:
+        for pattern, route in self._routes:
             match = pattern.fullmatch(path)
-            if match and known == method:
-                return self._atomic(handler), match.groupdict()
+            if match and route.method == method:
+                return route._replace(handler=self._atomic(route.handler)), match.groupdict()
         return None
 
     def _atomic(self, handler: Callable[[Call], Reply]) -> Callable[[Call], Reply]:
@@ -65,8 +66,9 @@ class Api:
 
     def _list_addresses(self, call: Call) -> Reply:
         shown = self._account.visible()
-        listed = [a for a in shown.values() if not a.byoip or (self._account.settings.byoip_in_list and a.droplet_id)]
-        return _page(call, "/v2/reserved_ips", "reserved_ips", [self._address(address) for address in listed])
+        with_byoip = self._account.settings.byoip_in_list
+        listed = [a for a in shown.values() if not a.ipv6 and (not a.byoip or (with_byoip and a.droplet_id))]
+        return page(call, "/v2/reserved_ips", "reserved_ips", [self._address(address) for address in listed])
 
     def _get_address(self, call: Call) -> Reply:
         return Reply(200, {"reserved_ip": self._address(self._account.find(call.path["ip"], self._account.visible()))})
@@ -89,12 +91,12 @@ class Api:
             action = self._account.assign(ip, call.body["droplet_id"])
         else:
             action = self._account.unassign(ip)
-        return Reply(201, {"action": _action(action)})
+        return Reply(201, {"action": action_body(action)})
 
     def _list_actions(self, call: Call) -> Reply:
         self._account.find(call.path["ip"], self._account.visible())
         actions = [action for action in self._account.actions.values() if action.ip == call.path["ip"]]
-        return _page(call, f"/v2/reserved_ips/{call.path['ip']}/actions", "actions", [_action(a) for a in actions])
+        return page(call, f"/v2/reserved_ips/{call.path['ip']}/actions", "actions", [action_body(a) for a in actions])
 
     def _get_action(self, call: Call) -> Reply:
         self._account.settle()
@@ -102,7 +104,7 @@ class Api:
         # Actions of BYOIP addresses are never found.
         if action is None or action.ip != call.path["ip"] or self._account.find(action.ip).byoip:
             raise ApiError(404, NOT_FOUND)
-        return Reply(200, {"action": _action(action)})
+        return Reply(200, {"action": action_body(action)})
 
     def _list_prefixes(self, call: Call) -> Reply:
         prefixes = [
@@ -119,7 +121,7 @@ class Api:
             }
             for prefix in self._account.prefixes.values()
         ]
-        return _page(call, "/v2/byoip_prefixes", "byoip_prefixes", prefixes)
+        return page(call, "/v2/byoip_prefixes", "byoip_prefixes", prefixes)
 
     def _list_prefix_addresses(self, call: Call) -> Reply:
         uuid = call.path["uuid"]
@@ -137,11 +139,11 @@ class Api:
             }
             for number, address in enumerate(inside)
         ]
-        return _page(call, f"/v2/byoip_prefixes/{uuid}/ips", "ips", resources)
+        return page(call, f"/v2/byoip_prefixes/{uuid}/ips", "ips", resources)
 
     def _list_droplets(self, call: Call) -> Reply:
         droplets = [self._droplet(number) for number in self._account.droplets]
-        return _page(call, "/v2/droplets", "droplets", droplets)
+        return page(call, "/v2/droplets", "droplets", droplets)
 
     def _get_droplet(self, call: Call) -> Reply:
         number = int(call.path["droplet"])
@@ -149,11 +151,27 @@ class Api:
             raise ApiError(404, NOT_FOUND)
         return Reply(200, {"droplet": self._droplet(number)})
 
+    def _list_ipv6(self, call: Call) -> Reply:
+        listed = [self._ipv6(address) for address in self._account.visible().values() if address.ipv6]
+        return page(call, "/v2/reserved_ipv6", "reserved_ipv6s", listed)
+
+    def _get_ipv6(self, call: Call) -> Reply:
+        return Reply(200, {"reserved_ipv6": self._ipv6(self._account.find(call.path["ip"], self._account.visible()))})
+
+    def _create_ipv6(self, call: Call) -> Reply:
+        address, _ = self._account.create(call.body["region_slug"], None, ipv6=True)
+        return Reply(201, {"reserved_ipv6": self._ipv6(address)})
+
+    def _ipv6(self, address: Address) -> dict[str, Any]:
+        return shapes.reserved_ipv6(address.ip, address.region, self._holder(address))
+
     def _address(self, address: Address) -> dict[str, Any]:
+        locked = address.action_id is not None
+        return shapes.reserved_ip(address.ip, address.region, self._holder(address), locked=locked)
+
+    def _holder(self, address: Address) -> dict[str, Any] | None:
         holder = address.droplet_id
-        known = holder is not None and holder in self._account.droplets
-        droplet = self._droplet(holder) if known and holder is not None else None
-        return shapes.reserved_ip(address.ip, address.region, droplet, locked=address.action_id is not None)
+        return self._droplet(holder) if holder is not None and holder in self._account.droplets else None
 
     def _droplet(self, number: int) -> dict[str, Any]:
         droplet = self._account.droplets[number]
@@ -166,24 +184,3 @@ class Api:
 
 def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
-
-
-def _page(call: Call, path: str, key: str, items: list[dict[str, Any]]) -> Reply:
-    number, size = int(call.query.get("page", 1)), int(call.query.get("per_page", 20))
-    links = shapes.page_links(call.url + path, number, size, len(items))
-    return Reply(200, {key: items[(number - 1) * size : number * size], "links": links, "meta": {"total": len(items)}})
-
-
-def _action(action: Action) -> dict[str, Any]:
-    return {
-        "id": action.id,
-        "status": action.status,
-        "type": action.kind,
-        "started_at": action.started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "completed_at": action.completed_at.strftime("%Y-%m-%dT%H:%M:%SZ") if action.completed_at else None,
-        "resource_id": 758604968,
-        "resource_type": "reserved_ip",
-        "region": shapes.region(action.region),
-        "region_slug": action.region,
-        "project_id": shapes.PROJECT_ID,
-    }

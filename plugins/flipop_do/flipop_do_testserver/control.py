@@ -3,15 +3,19 @@
 =======  ======================  ==========================================================================
 GET      /_test/journal          all requests since the start or the last reset, as `Entry`
 GET      /_test/violations       what broke the API's document: nothing, if all is well
-GET      /_test/state            droplets and addresses
+GET      /_test/state            droplets, addresses, settings, and domains with their records
 POST     /_test/droplets         {"count": 2, "region": "nyc3"} or {"name", "region", "id"}: {"ids": […]}
 POST     /_test/droplets/delete  {"id": 1}
-POST     /_test/addresses        {"count": 2, "region": "nyc3", "droplet_id": null, "ip": ""}: {"ips": […]}
+POST     /_test/addresses        {"count": 2, "region": "nyc3", "droplet_id": null, "ip": "", "ipv6": false}: {"ips": […]}
+POST     /_test/domains          {"domain": "example.com"}
+POST     /_test/domains/delete   {"domain": "example.com"}
+POST     /_test/records          {"domain", "record_type": "A", "name": "www", "data", "ttl": 1800}: {"id": 1}; unchecked
+POST     /_test/records/delete   {"domain": "example.com", "record_id": 1}
 POST     /_test/prefixes         {"prefix": "192.0.2.0/24", "region": "nyc3"}: {"uuid": "…"}
 POST     /_test/move             {"ip": "…", "droplet_id": 1 or null}: behind the API's back, at once
 POST     /_test/faults           a list of faults, each the fields of `Fault`
 POST     /_test/settings         some fields of `Settings`
-POST     /_test/reset            forgets journal, faults, violations and rate limits; keeps the account
+POST     /_test/reset            forgets journal, faults, violations and rate limits; keeps account and domains
 =======  ======================  ==========================================================================
 """
 
@@ -23,6 +27,7 @@ from typing import Any
 import msgspec
 
 from flipop_do_testserver.account import Account, Settings
+from flipop_do_testserver.domains import Domains
 from flipop_do_testserver.faults import Faults
 from flipop_do_testserver.journal import Journal
 from flipop_do_testserver.limits import RateLimits
@@ -32,9 +37,16 @@ class Control:
     """Answers the control requests."""
 
     def __init__(
-        self, account: Account, faults: Faults, journal: Journal, violations: list[str], limits: RateLimits
+        self,
+        account: Account,
+        domains: Domains,
+        faults: Faults,
+        journal: Journal,
+        violations: list[str],
+        limits: RateLimits,
     ) -> None:
         self._account = account
+        self._domains = domains
         self._faults = faults
         self._journal = journal
         self._violations = violations
@@ -46,6 +58,10 @@ class Control:
             ("POST", "/_test/droplets"): self._add_droplets,
             ("POST", "/_test/droplets/delete"): lambda body: self._account.remove_droplet(body["id"]),
             ("POST", "/_test/addresses"): self._add_addresses,
+            ("POST", "/_test/domains"): lambda body: self._domains.add(**body),
+            ("POST", "/_test/domains/delete"): lambda body: self._domains.remove(**body),
+            ("POST", "/_test/records"): lambda body: {"id": self._domains.add_record(**body)},
+            ("POST", "/_test/records/delete"): lambda body: self._domains.remove_record(**body),
             ("POST", "/_test/prefixes"): lambda body: {"uuid": self._account.add_prefix(**body)},
             ("POST", "/_test/move"): lambda body: self._account.move(**body),
             ("POST", "/_test/faults"): self._faults.add_all,
@@ -69,6 +85,7 @@ class Control:
                 "droplets": list(self._account.droplets.values()),
                 "addresses": list(self._account.addresses().values()),
                 "settings": self._account.settings,
+                "domains": self._domains.zones(),
             }
 
     def _add_droplets(self, body: dict[str, Any]) -> object:

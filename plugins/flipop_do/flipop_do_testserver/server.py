@@ -17,9 +17,11 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from flipop_do_testserver.account import Account, ApiError, Settings
-from flipop_do_testserver.api import NOT_FOUND, Api, Call, Reply
+from flipop_do_testserver.api import Api
+from flipop_do_testserver.calls import NOT_FOUND, Call, Reply
 from flipop_do_testserver.contract import Contract, Request, Response, document_path, load_contract
 from flipop_do_testserver.control import Control
+from flipop_do_testserver.domains import Domains
 from flipop_do_testserver.faults import AFTER_EFFECT, Fault, Faults
 from flipop_do_testserver.journal import Entry, Journal
 from flipop_do_testserver.limits import RateLimits
@@ -27,6 +29,7 @@ from flipop_do_testserver.limits import RateLimits
 _logger = logging.getLogger(__name__)
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 _DRIP_SECONDS = 0.05
+_CREATIONS = frozenset({"/v2/reserved_ips", "/v2/reserved_ipv6"})
 
 
 class DigitalOceanServer:
@@ -45,14 +48,15 @@ class DigitalOceanServer:
     ) -> None:
         self.settings = settings or Settings()
         self.account = Account(self.settings)
+        self.domains = Domains()
         self.faults = Faults()
         self.journal = Journal()
         self.violations: list[str] = []
         self.contract: Contract | None = load_contract()
         self.limits = RateLimits(self.settings)
         self.stopping = threading.Event()
-        self.api = Api(self.account)
-        self.control = Control(self.account, self.faults, self.journal, self.violations, self.limits)
+        self.api = Api(self.account, self.domains)
+        self.control = Control(self.account, self.domains, self.faults, self.journal, self.violations, self.limits)
         self._http = _HTTPServer((host, port), self)
         self.url = f"http{'s' if ssl_context else ''}://{host}:{self._http.server_address[1]}"
         if ssl_context:
@@ -88,7 +92,7 @@ class DigitalOceanServer:
         if not token or self.settings.token not in {"", token}:
             return _error(ApiError(401, "Unable to authenticate you")), {}
         method, path = request.method.upper(), request.path
-        admitted, limits = self.limits.admit(creates=method == "POST" and path == "/v2/reserved_ips")
+        admitted, limits = self.limits.admit(creates=method == "POST" and path in _CREATIONS)
         if not admitted:
             return _error(ApiError(429, "API rate limit exceeded.", "too_many_requests")), limits
         found = self.api.find(method, path)
@@ -99,10 +103,13 @@ class DigitalOceanServer:
         if fault:
             self.violations.append(f"{method} {path}: request: {fault}")
             return _error(ApiError(400, fault, "bad_request")), limits
-        handler, variables = found
+        route, variables = found
+        scopes = {scope.strip() for scope in self.settings.scopes.split(",")}
+        if scopes != {""} and route.scope not in scopes:
+            return _error(ApiError(403, "You are not authorized to perform this operation")), limits
         body = json.loads(request.body) if request.body else {}
         try:
-            return handler(Call(variables, dict(parse_qsl(query)), body, self.url)), limits
+            return route.handler(Call(variables, dict(parse_qsl(query)), body, self.url)), limits
         except ApiError as error:
             return _error(error), limits
 
@@ -159,6 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def do_POST(self) -> None:
+        self._serve()
+
+    def do_PATCH(self) -> None:
         self._serve()
 
     def do_DELETE(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 PROJECT_ID = "746c6152-2fa2-11ed-92d3-27aaa54e4988"
 REGIONS = {
@@ -30,7 +32,8 @@ def region(slug: str) -> dict[str, Any]:
 def droplet(droplet_id: int, name: str, region_slug: str, addresses: list[str]) -> dict[str, Any]:
     """Return the droplet; ``addresses`` are the reserved IPs it holds."""
     private = f"10.{droplet_id >> 16 & 255}.{droplet_id >> 8 & 255}.{droplet_id & 255}"
-    networks = [_network(private, "private"), *(_network(address, "public") for address in addresses)]
+    ipv4 = [_network(private, "private"), *(_network(address, "public") for address in addresses if ":" not in address)]
+    ipv6 = [_ipv6_network(address) for address in addresses if ":" in address]
     return {
         "id": droplet_id,
         "name": name,
@@ -75,7 +78,7 @@ def droplet(droplet_id: int, name: str, region_slug: str, addresses: list[str]) 
             "description": "Basic",
         },
         "size_slug": _SIZE,
-        "networks": {"v4": networks, "v6": []},
+        "networks": {"v4": ipv4, "v6": ipv6},
         "region": region(region_slug),
         "tags": ["k8s"],
         "vpc_uuid": "760e09ef-dc84-11e8-981e-3cfdfeaae000",
@@ -91,6 +94,16 @@ def _network(address: str, kind: str) -> dict[str, Any]:
     }
 
 
+def _ipv6_network(address: str) -> dict[str, Any]:
+    return {"ip_address": address, "netmask": 64, "gateway": "2001:db8:d0::1", "type": "public"}
+
+
+def reserved_ipv6(address: str, region_slug: str, holder: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the IPv6 address; ``holder`` is its `droplet`, without which there is no such key."""
+    held = {} if holder is None else {"droplet": holder}
+    return {"ip": address, "region_slug": region_slug, "reserved_at": _CREATED, **held}
+
+
 def reserved_ip(address: str, region_slug: str, holder: dict[str, Any] | None, *, locked: bool) -> dict[str, Any]:
     """Return the address; ``holder`` is its `droplet` or None."""
     return {
@@ -102,12 +115,12 @@ def reserved_ip(address: str, region_slug: str, holder: dict[str, Any] | None, *
     }
 
 
-def page_links(url: str, page: int, per_page: int, total: int) -> dict[str, Any]:
-    """Return the ``links`` of one page; ``url`` is that of the collection."""
+def page_links(url: str, page: int, per_page: int, total: int, filters: Mapping[str, str]) -> dict[str, Any]:
+    """Return the ``links`` of one page; ``url`` is that of the collection, ``filters`` the rest of the query."""
     last = max(1, -(-total // per_page))
 
     def link(number: int) -> str:
-        return f"{url}?page={number}&per_page={per_page}"
+        return f"{url}?{urlencode({**filters, 'page': number, 'per_page': per_page})}"
 
     pages: dict[str, str] = {}
     if page > 1:

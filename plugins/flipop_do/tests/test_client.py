@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
-from flipop_do_testserver import DigitalOceanServer, Settings
-from flipop_do_testserver.faults import KINDS
 
 from flipop_core import (
     AccessDenied,
@@ -33,6 +30,9 @@ from flipop_core import (
     Rejected,
     Unavailable,
 )
+from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
+from flipop_do_testserver import DigitalOceanServer, Settings
+from flipop_do_testserver.faults import KINDS
 
 TOKEN = "dop_v1_0123456789abcdef"
 IP = "198.18.77.7"

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
-from flipop_do_testserver import DigitalOceanServer, Settings
 
 from flipop_core import IPProvider, ProviderContext
 from flipop_core.testing.conformance import FaultKind, IPProviderContract, IPProviderHarness
+from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
+from flipop_do_testserver import DigitalOceanServer, Settings
 
 TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
 LIST, ONE, ACTIONS = r"/v2/reserved_ips$", r"/v2/reserved_ips/[\d.]+$", r"/actions$"

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from flipop_do import CAPABILITIES, CREDENTIAL_VARIABLE, build_ip_provider
-from flipop_do_testserver import DigitalOceanServer
 
 from flipop_core import (
     AddressRecord,
@@ -25,6 +23,8 @@ from flipop_core import (
     QuotaExceeded,
     Rejected,
 )
+from flipop_do import CAPABILITIES, CREDENTIAL_VARIABLE, build_ip_provider
+from flipop_do_testserver import DigitalOceanServer
 
 UNKNOWN_ADDRESS = "203.0.113.9"
 

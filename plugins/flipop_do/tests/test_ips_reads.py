@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
-from flipop_do_testserver import DigitalOceanServer
 
 from flipop_core import (
     AddressRecord,
@@ -15,6 +13,8 @@ from flipop_core import (
     ProviderContext,
     Unavailable,
 )
+from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
+from flipop_do_testserver import DigitalOceanServer
 
 UNKNOWN_ADDRESS = "203.0.113.9"
 

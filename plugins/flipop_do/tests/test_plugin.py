@@ -6,9 +6,9 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
-import flipop_do
 import pluggy
 
+import flipop_do
 from flipop_core import IPProvider, ProviderContext
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from flipop_do_testserver import DigitalOceanServer, Settings, load_contract
 
 SCRIPT = Path(__file__).with_name("server.py")
