@@ -10,7 +10,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,26 @@ import structlog
 from msgspec.structs import replace
 from rich.console import Console
 
-from flipop_core.cluster import EVENTS
+from flipop_core.cluster import EVENTS, NODE_DNS_RECORD_SETS
 from flipop_core.demo import run_demo
 from flipop_core.demo.director import Director, Line, Progress
 from flipop_core.demo.logs import controller_logs
-from flipop_core.demo.scenario import OPENING, ROUND, Step, Target, holder_of, nothing
+from flipop_core.demo.scenario import (
+    OPENING,
+    ROUND,
+    Step,
+    Target,
+    all_is_as_wanted,
+    has_moved,
+    holder_of,
+    ingress_has,
+    nothing,
+)
+from flipop_core.demo.scene import NODES_RECORD, POOL_RECORD, ZONE
 from flipop_core.demo.stage import GAME_ADDRESS, Stage
 from flipop_core.demo.view import Frame, View, draw
-from flipop_core.errors import ConfigError, FlipopError
+from flipop_core.errors import ConfigError, FlipopError, OutcomeUnknown
+from flipop_core.providers import RecordSet
 
 ROOT = Path(__file__).parents[1]
 COMMAND = (sys.executable, "-c", "from flipop_core.cli import main; main()", "demo")
@@ -39,32 +51,49 @@ TRANSCRIPT = [
     (1, r"flipop creates an address on node-2: it is 192\.0\.2\.2"),
     (1, r"192\.0\.2\.1 is active on node-1"),
     (1, r"192\.0\.2\.2 is active on node-2"),
-    (2, r"192\.0\.2\.200 is active on node-4"),
-    (3, r"flipop assigns 192\.0\.2\.1 to node-3: accepted"),
-    (3, r"192\.0\.2\.1 is active on node-3"),
-    (4, r"nothing moved"),
-    (5, r"flipop assigns 192\.0\.2\.2 to node-1: accepted"),
-    (5, r"192\.0\.2\.2 is active on node-1"),
-    (6, r"nothing moved"),
-    (7, r"flipop reads where 192\.0\.2\.200 is: on node-2"),
-    (7, r"flipop assigns 192\.0\.2\.200 to node-4: accepted"),
-    (7, r"192\.0\.2\.200 is active on node-4"),
-    (8, r"flipop assigns 192\.0\.2\.200 to node-5: accepted"),
-    (8, r"192\.0\.2\.200 is active on node-5"),
-    (9, r"nothing moved"),
-    (10, r"flipop creates an address on node-2: it is 192\.0\.2\.3"),
-    (10, r"192\.0\.2\.3 is active on node-2"),
-    (11, r"flipop takes 192\.0\.2\.3 off its node: accepted"),
-    (11, r"flipop deletes 192\.0\.2\.3: done"),
-    (12, r"flipop assigns 192\.0\.2\.1 to node-2: 429 Too Many Requests"),
-    (12, r"flipop assigns 192\.0\.2\.1 to node-2: accepted"),
-    (12, r"192\.0\.2\.1 is active on node-2"),
-    (13, r"nothing moved"),
-    (14, r"flipop assigns 192\.0\.2\.2 to node-3: 500 Internal Server Error"),
-    (14, r"flipop reads where 192\.0\.2\.2 is: on node-1"),
-    (14, r"flipop assigns 192\.0\.2\.2 to node-3: accepted"),
-    (14, r"192\.0\.2\.2 is active on node-3"),
-    (15, r"nothing moved"),
+    (3, r"192\.0\.2\.200 is active on node-4"),
+    (4, r"flipop assigns 192\.0\.2\.1 to node-3: accepted"),
+    (4, r"192\.0\.2\.1 is active on node-3"),
+    (5, r"nothing moved"),
+    (6, r"flipop assigns 192\.0\.2\.2 to node-1: accepted"),
+    (6, r"192\.0\.2\.2 is active on node-1"),
+    (7, r"nothing moved"),
+    (8, r"flipop reads where 192\.0\.2\.200 is: on node-2"),
+    (8, r"flipop assigns 192\.0\.2\.200 to node-4: accepted"),
+    (8, r"192\.0\.2\.200 is active on node-4"),
+    (9, r"flipop assigns 192\.0\.2\.200 to node-5: accepted"),
+    (9, r"192\.0\.2\.200 is active on node-5"),
+    (10, r"nothing moved"),
+    (11, r"flipop creates an address on node-2: it is 192\.0\.2\.3"),
+    (11, r"192\.0\.2\.3 is active on node-2"),
+    (12, r"flipop takes 192\.0\.2\.3 off its node: accepted"),
+    (12, r"flipop deletes 192\.0\.2\.3: done"),
+    (13, r"flipop assigns 192\.0\.2\.1 to node-2: 429 Too Many Requests"),
+    (13, r"flipop assigns 192\.0\.2\.1 to node-2: accepted"),
+    (13, r"192\.0\.2\.1 is active on node-2"),
+    (14, r"nothing moved"),
+    (15, r"flipop assigns 192\.0\.2\.2 to node-3: 500 Internal Server Error"),
+    (15, r"flipop reads where 192\.0\.2\.2 is: on node-1"),
+    (15, r"flipop assigns 192\.0\.2\.2 to node-3: accepted"),
+    (15, r"192\.0\.2\.2 is active on node-3"),
+    (16, r"nothing moved"),
+]
+
+# The same for DNS, which goes its own way in the meantime. A failover of a floating IP has no line of www here.
+DNS_TRANSCRIPT = [
+    (1, "www", "adds 192.0.2.1"),
+    (1, "www", "adds 192.0.2.2"),
+    (2, "nodes", "adds 3 addresses"),
+    (4, "nodes", "removes 203.0.113.1"),
+    (5, "nodes", "adds 203.0.113.1"),
+    (6, "nodes", "removes 203.0.113.2"),
+    (7, "nodes", "adds 203.0.113.2"),
+    (11, "www", "adds 192.0.2.3"),
+    (12, "www", "removes 192.0.2.3"),
+    (13, "nodes", "removes 203.0.113.3"),
+    (14, "nodes", "adds 203.0.113.3"),
+    (15, "nodes", "removes 203.0.113.1"),
+    (16, "nodes", "adds 203.0.113.1"),
 ]
 
 
@@ -78,14 +107,30 @@ def outcomes(transcript: str) -> list[tuple[int, str]]:
     return found
 
 
+def dns_changes(lines: list[tuple[int, str]]) -> list[tuple[int, str, str]]:
+    """The lines about DNS, one for each address: whether two of a pool go out in one call is a matter of time."""
+    found = []
+    for number, text in lines:
+        if change := re.fullmatch(r"DNS (\w+)\.example\.com: flipop (adds|removes) (.+)", text):
+            name, verb, values = change.groups()
+            found += [(number, name, f"{verb} {value}") for value in values.split(", ")]
+        else:
+            assert not text.startswith("DNS "), text
+    return found
+
+
 def test_transcript_has_each_step_and_its_outcome_in_order(capfd: pytest.CaptureFixture[str]) -> None:
     assert run_demo(once=True, speed=10.0) == 0
     printed = capfd.readouterr()
-    told = outcomes(printed.out)
+    lines = outcomes(printed.out)
+    told = [(number, text) for number, text in lines if not text.startswith("DNS ")]
     assert [number for number, _ in told] == [number for number, _ in TRANSCRIPT], printed.out
     for (_, text), (_, pattern) in zip(told, TRANSCRIPT, strict=True):
         assert re.match(pattern, text), (text, pattern)
-    assert "Steps in which the controller had to act: 9." in printed.out
+    assert dns_changes(lines) == DNS_TRANSCRIPT, printed.out
+    # The address that goes leaves DNS first.
+    assert [text for number, text in lines if number == 12][0].startswith("DNS ")
+    assert "Steps in which floating IPs had to change: 9." in printed.out
     assert max(map(len, printed.out.splitlines())) <= 80
     assert printed.err == ""
     assert not [thread for thread in threading.enumerate() if thread.name in ("demo", "reconcile")]
@@ -135,6 +180,62 @@ def test_move_where_nothing_is_to_move_is_a_failure() -> None:
     director, lines = play(Step("", "", holder_of("ingress"), fail_node))
     assert director.failures == 1
     assert "Something has moved that should not have" in [line.text for line in lines]
+
+
+def test_change_of_a_record_set_that_is_to_stay_is_a_failure() -> None:
+    grows = Step("", "", nothing, lambda stage, _: stage.set_desired_ips(3), ingress_has(3), spares=POOL_RECORD)
+    director, lines = play(grows)
+    assert director.failures == 1
+    assert "www.example.com has been written to, which should not have been" in [line.text for line in lines]
+
+
+def test_dns_that_does_not_follow_is_a_failure_even_if_nothing_moves() -> None:
+    def take_out(stage: Stage, _target: Target) -> None:
+        stage.cloud.faults.add("ensure_record_set", error=OutcomeUnknown("500 Internal Server Error"), times=None)
+        stage.set_node_ready("node-3", ready=False)
+
+    director, lines = play(Step("", "", nothing, take_out), patience_seconds=0.5)
+    assert director.failures == 1
+    refused = [line.text for line in lines if line.kind == "refused"]
+    assert refused[0] == "DNS nodes.example.com: flipop removes 203.0.113.3: 500 Internal Server Error"
+    assert "The controller has not done its part" in [line.text for line in lines]
+
+
+def test_refused_change_of_dns_is_told_and_so_is_the_one_that_follows() -> None:
+    def fail_node_and_record(stage: Stage, target: Target) -> None:
+        stage.cloud.faults.add("ensure_record_set", error=OutcomeUnknown("500 Internal Server Error"))
+        stage.set_node_ready(target.node, ready=False)
+
+    director, lines = play(Step("", "", holder_of("ingress"), fail_node_and_record, has_moved, spares=POOL_RECORD))
+    assert director.failures == 0
+    changes = [(line.kind, line.text) for line in lines if line.text.startswith("DNS nodes")]
+    removes = "DNS nodes.example.com: flipop removes 203.0.113.1"
+    assert changes[1:] == [("refused", f"{removes}: 500 Internal Server Error"), ("call", removes)]
+
+
+def test_record_set_that_is_deleted_is_told() -> None:
+    def delete(stage: Stage, _target: Target) -> None:
+        stage.api.apply(
+            {
+                "apiVersion": NODE_DNS_RECORD_SETS.api_version,
+                "kind": "NodeDNSRecordSet",
+                "metadata": {"name": "nodes"},
+                "spec": {"dnsRecordSet": {"reclaimPolicy": "Delete"}},
+            }
+        )
+        wait_until(lambda: "finalizers" in stage.api.read(NODE_DNS_RECORD_SETS, "nodes", "default")["metadata"])
+        stage.api.delete_object(NODE_DNS_RECORD_SETS, "nodes", "default")
+
+    director, lines = play(Step("", "", nothing, delete, all_is_as_wanted))
+    assert director.failures == 0
+    assert lines[-1].text == "DNS nodes.example.com: flipop removes 3 addresses"
+
+
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_cluster_that_does_not_recover_ends_the_demo_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +324,11 @@ def test_nothing_of_the_view_is_imported_without_it() -> None:
 def worst_scene() -> Frame:
     """All pools, every state of a node, and the widest texts."""
     stage = Stage()
+    for name, values in (
+        (POOL_RECORD, ("192.0.2.1", "192.0.2.2", "192.0.2.3")),
+        (NODES_RECORD, ("203.0.113.1", "203.0.113.2", "203.0.113.3")),
+    ):
+        stage.cloud.zones.put_record_set(ZONE, RecordSet(name=name, type="A", ttl_seconds=30, values=values))
     stage.create_ingress()
     stage.create_game()
     stage.set_node_ready("node-1", ready=False)
@@ -242,7 +348,7 @@ def worst_scene() -> Frame:
     lines = [Line("step", step.title.format(**fields), 3599.0) for step in ROUND]
     lines += [
         Line("refused", f"flipop assigns {GAME_ADDRESS} to node-5: 500 Internal Server Error", 1.0, 12.345),
-        Line("done", "nothing moved, and the provider was asked for no change", 1.0, 0.3),
+        Line("call", "DNS nodes.example.com: flipop removes 203.0.113.1 and adds 203.0.113.2", 1.0, 0.3),
     ]
     why = max((step.why.format(**fields) for step in (*OPENING, *ROUND)), key=len)
     return Frame(stage.scene(), lines, Progress("title", why, 99, 13), 3599)
@@ -266,17 +372,20 @@ def test_view_fits_the_terminal(width: int, height: int) -> None:
 def test_view_cuts_nothing_off_at_80_by_24() -> None:
     frame = worst_scene()
     shown, wide = drawn(frame, 80, 24), drawn(frame, 300, 24)
-    for row in (1, 2, 3, 4, 5, 6, 7, 9, 10, *range(12, len(shown))):
+    for row in range(1, len(shown)):
         assert shown[row].rstrip(" ─") == wide[row].rstrip(" ─")
     assert "Ctrl-C ends" in shown[0]
     nodes = "\n".join(shown[3:8])
     for word in ("NotReady", "unready", "cordoned", "192.0.2.200", "in-progress", "203.0.113.254", "unassigned"):
         assert word in nodes
+    assert shown[9].split()[:4] == ["www.example.com", "192.0.2.1,", "192.0.2.2,", "192.0.2.3"]
+    assert shown[10].split()[:4] == ["nodes.example.com", "203.0.113.1,", "203.0.113.2,", "203.0.113.3"]
 
 
 def test_view_before_anything_has_happened() -> None:
     rows = drawn(Frame(Stage().scene(), (), Progress(), 0), 80, 24)
     assert any("node-5" in row for row in rows)
+    assert any(re.match(r"nodes\.example\.com +- ", row) for row in rows)
 
 
 def test_view_shows_an_error_that_the_controller_logs() -> None:

@@ -263,10 +263,11 @@ def crds(output_dir: Path | None) -> None:
 @click.option("--once", is_flag=True, help="Print a plain transcript of one round and end, for a pipe.")
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(0.1, 50),
+    metavar="FACTOR",
     default=1.0,
     show_default=True,
-    help="How fast the simulated time passes: 2 is twice as fast.",
+    help="How fast the pauses and the provider are: 2 is twice as fast.",
 )
 @click.pass_context
 def demo(ctx: click.Context, once: bool, speed: float) -> None:

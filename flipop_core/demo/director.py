@@ -11,10 +11,11 @@ from typing import Literal
 import msgspec
 
 from flipop_core.demo.scenario import OPENING, ROUND, Step, Target
-from flipop_core.demo.scene import Scene, node_name
+from flipop_core.demo.scene import POOL_RECORD, Scene, in_order, node_name
 from flipop_core.demo.stage import LATENCY_SECONDS, Stage
 from flipop_core.errors import FlipopError, ProviderError
 from flipop_core.model import AddressRecord, Created, InProgress
+from flipop_core.providers import RecordSet
 from flipop_core.testing.faults import Call
 
 PATIENCE_SECONDS = 20.0
@@ -25,6 +26,7 @@ QUIET_SECONDS = 0.3
 
 _LOOK_SECONDS = 0.01
 _MUTATIONS = ("assign", "unassign", "create", "delete")
+_RECORD_WRITES = ("ensure_record_set", "delete_record_set")
 _READS = ("describe", "list_addresses")
 
 LineKind = Literal["step", "why", "call", "refused", "done", "failed"]
@@ -53,7 +55,10 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Reaction(msgspec.Struct, frozen=True):
-    """How long one step took, from its cause: to the first call that the provider accepted, and to the end."""
+    """How long one step with floating IPs took, from its cause.
+
+    To the first call for one or its DNS record that the provider accepted, and to the end.
+    """
 
     call_seconds: float
     active_seconds: float
@@ -96,6 +101,8 @@ class Director:
         self._accepted_at: float | None = None
         self._active: set[str] = set()
         self._expected: dict[str, str] = {}
+        self._published: dict[str, tuple[str, ...]] = {}
+        self._touched: set[str] = set()
         self._read_since = 0.0
 
     @property
@@ -128,6 +135,8 @@ class Director:
         self._told = {_identity(call) for call in self._stage.cloud.faults.calls() if call.finished}
         self._active = {row.address for row in before.addresses if row.state == "active"}
         self._expected.clear()
+        self._published = {row.name: row.values for row in before.records}
+        self._touched.clear()
         self._accepted_at = None
         self._caused = time.monotonic()
         step.cause(self._stage, target)
@@ -140,23 +149,37 @@ class Director:
         while True:
             scene = self._stage.scene()
             settled = step.settled(scene, target)
-            self._narrate(scene, getattr(target, step.finds) if step.finds else "", target.address)
-            if settled:
+            told = self._narrate(scene, getattr(target, step.finds) if step.finds else "", target.address)
+            if settled and told:
                 break
             if time.monotonic() > deadline:
                 self._failed("The controller has not done its part")
                 return
             self._sleep(_LOOK_SECONDS)
+        if step.spares in self._touched:
+            self._failed(f"{step.spares} has been written to, which should not have been")
+            return
         if self._accepted_at is not None:
             self.reactions.append(Reaction(self._accepted_at - self._caused, time.monotonic() - self._caused))
 
     def _expect_nothing(self, before: Scene) -> None:
-        self._sleep(QUIET_SECONDS)
-        if self._new_calls(_MUTATIONS) or self._stage.scene().addresses != before.addresses:
-            self._narrate(self._stage.scene())
+        """Wait for QUIET_SECONDS, and longer for DNS if need be: no floating IP may change meanwhile."""
+        moved = False
+        while True:
+            waited_seconds = time.monotonic() - self._caused
+            scene = self._stage.scene()
+            moved = moved or bool(self._new_calls(_MUTATIONS)) or scene.addresses != before.addresses
+            told = self._narrate(scene)
+            if waited_seconds >= QUIET_SECONDS and told and (scene.published or moved):
+                break
+            if waited_seconds > self._patience_seconds:
+                self._failed("The controller has not done its part")
+                return
+            self._sleep(_LOOK_SECONDS)
+        if moved:
             self._failed("Something has moved that should not have")
             return
-        self._say("done", "nothing moved, and the provider was asked for no change", QUIET_SECONDS)
+        self._say("done", "nothing moved, and no call asked for it", QUIET_SECONDS)
 
     def _failed(self, text: str) -> None:
         """Count a step that went wrong, and bring everything back so that the next one can begin."""
@@ -171,17 +194,22 @@ class Director:
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
-    def _narrate(self, scene: Scene, found_on: str = "", address: str = "") -> None:
-        """Tell the calls that have ended, then the addresses that have arrived.
+    def _narrate(self, scene: Scene, found_on: str = "", address: str = "") -> bool:
+        """Tell the calls that have ended, as they began, then the addresses that have arrived.
 
+        Return whether all calls that change something are told; those behind one that is under way have to wait for it.
         With ``found_on``, the first read that shows ``address`` on that node belongs to the story too.
         """
-        for call in self._new_calls((*_MUTATIONS, *(_READS if found_on else ()))):
-            if not call.finished:
+        waiting = False
+        for call in self._new_calls((*_MUTATIONS, *_RECORD_WRITES, *(_READS if found_on else ()))):
+            waiting = waiting or not (call.finished or call.operation in _READS)
+            if waiting or not call.finished:
                 continue
             self._told.add(_identity(call))
             if call.operation in _MUTATIONS:
                 self._tell_mutation(call)
+            elif call.operation in _RECORD_WRITES:
+                self._tell_record_write(call)
             elif call.time >= self._read_since and _node_in(call, address) == found_on:
                 self._read_since = math.inf
                 text = f"flipop reads where {address} is: on {found_on}"
@@ -194,6 +222,7 @@ class Director:
                 self._say("done", f"{row.address} is active on {row.node}", time.monotonic() - self._caused)
                 self._active.add(row.address)
                 self._expected.pop(row.address, None)
+        return not waiting
 
     def _tell_mutation(self, call: Call) -> None:
         self._say("refused" if call.failed else "call", _mutation(call), call.time - self._caused)
@@ -204,6 +233,18 @@ class Director:
             self._accepted_at = call.time
         if call.operation == "assign":
             self._expected[str(call.arguments["address"])] = node_name(str(call.arguments["provider_id"]))
+
+    def _tell_record_write(self, call: Call) -> None:
+        name, values = _written(call)
+        self._touched.add(name)
+        text = f"DNS {name}: {_difference(self._published.get(name, ()), values)}"
+        if isinstance(call.outcome, ProviderError):
+            text = f"{text}: {call.outcome.message}"
+        else:
+            self._published[name] = values
+            if name == POOL_RECORD and self._accepted_at is None:
+                self._accepted_at = call.time
+        self._say("refused" if call.failed else "call", text, call.time - self._caused)
 
     def _new_calls(self, operations: tuple[str, ...]) -> list[Call]:
         return [call for call in self._stage.cloud.faults.calls(*operations) if _identity(call) not in self._told]
@@ -237,6 +278,26 @@ def _mutation(call: Call) -> str:
     if isinstance(outcome, Created):
         return f"{text}: it is {outcome.address}"
     return f"{text}: {'accepted' if isinstance(outcome, InProgress) else 'done'}"
+
+
+def _written(call: Call) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the record set that a call writes to, and the values that it is to hold then."""
+    record_set = call.arguments.get("record_set")
+    if isinstance(record_set, RecordSet):
+        return record_set.name, in_order(record_set.values)
+    return str(call.arguments["name"]), ()
+
+
+def _difference(before: Sequence[str], after: Sequence[str]) -> str:
+    """Tell what a write changes: ``flipop removes 192.0.2.1``."""
+    added = [value for value in after if value not in before]
+    removed = [value for value in before if value not in after]
+    parts = [f"{verb} {_some(values)}" for verb, values in (("adds", added), ("removes", removed)) if values]
+    return f"flipop {' and '.join(parts) or 'writes what is there'}"
+
+
+def _some(addresses: Sequence[str]) -> str:
+    return ", ".join(addresses) if len(addresses) <= 2 else f"{len(addresses)} addresses"
 
 
 def _node_in(call: Call, address: str) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from flipop_core.demo.scene import Scene
+from flipop_core.demo.scene import NODES_RECORD, POOL_RECORD, Scene
 from flipop_core.demo.stage import Stage
 
 
@@ -29,7 +29,8 @@ class Step(msgspec.Struct, frozen=True):
 
     ``title`` and ``why`` may name the target's fields in braces. ``settled`` tells when the controller has done its
     part; None when it is to do nothing. ``finds`` names the target's field with the node that the provider is to show
-    for the address before the controller acts: then that read belongs to the story.
+    for the address before the controller acts: then that read belongs to the story. ``spares`` names the record set
+    that nothing may be written to.
     """
 
     title: str
@@ -38,6 +39,7 @@ class Step(msgspec.Struct, frozen=True):
     cause: Cause
     settled: Settled | None = None
     finds: Literal["", "node", "other"] = ""
+    spares: str = ""
 
 
 # -- what a step is about --------------------------------------------------------------------------------------------
@@ -116,15 +118,28 @@ def game_is_active(scene: Scene, target: Target) -> bool:
     return bool(scene.active("game"))
 
 
+def all_is_as_wanted(scene: Scene, target: Target) -> bool:
+    """Whether every pool has what it wants, and DNS says so."""
+    del target
+    return scene.settled
+
+
 # -- the steps -------------------------------------------------------------------------------------------------------
 
 OPENING = (
     Step(
-        "Pool ingress is created: desiredIPs 2",
-        "For nodes with role=ingress and a ready pod. Missing addresses are created.",
+        f"Pool ingress is created: desiredIPs 2, dnsRecordSet {POOL_RECORD}",
+        "For role=ingress and a ready pod. What is missing is created and published.",
         nothing,
         lambda stage, _: stage.create_ingress(),
         ingress_has(2),
+    ),
+    Step(
+        f"NodeDNSRecordSet nodes is created: {NODES_RECORD}",
+        "For the same nodes, but with their own ExternalIPs instead of floating ones.",
+        nothing,
+        lambda stage, _: stage.create_record_set(),
+        all_is_as_wanted,
     ),
     Step(
         "Pool game is created: ips 192.0.2.200",
@@ -139,23 +154,25 @@ OPENING = (
 ROUND = (
     Step(
         "{node} fails: NotReady. It held {address}",
-        "An address on an unfit node moves to the first free fit one.",
+        f"It moves to the first free fit node: {POOL_RECORD} need not change.",
         holder_of("ingress"),
         lambda stage, target: stage.set_node_ready(target.node, ready=False),
         has_moved,
+        spares=POOL_RECORD,
     ),
     Step(
         "{node} is Ready again",
-        "Nothing moves: every address is on a fit node already.",
+        f"Nothing moves: all are on fit nodes already. Only {NODES_RECORD} changes.",
         unfit_node,
         lambda stage, target: stage.set_node_ready(target.node, ready=True),
     ),
     Step(
         "The pod on {node} is unready. The node held {address}",
-        "The node is up, but traffic would find nobody there: the address moves.",
+        f"The node is up, but nobody would answer there. {POOL_RECORD} stays again.",
         holder_of("ingress", -1),
         lambda stage, target: stage.set_pod_ready(target.node, ready=False),
         has_moved,
+        spares=POOL_RECORD,
     ),
     Step(
         "The pod on {node} is ready again",
@@ -204,6 +221,7 @@ ROUND = (
         holder_of("ingress"),
         fail_node_and_limit_rate,
         has_moved,
+        spares=POOL_RECORD,
     ),
     Step(
         "{node} is Ready again",
@@ -218,6 +236,7 @@ ROUND = (
         fail_pod_and_assignment,
         has_moved,
         finds="node",
+        spares=POOL_RECORD,
     ),
     Step(
         "The pod on {node} is ready again",

@@ -1,22 +1,32 @@
-"""What the simulated world looks like at one moment: nodes, their pods and addresses, and what the pools report."""
+"""What the simulated world looks like at one moment: nodes, pods, addresses, what pools report, and DNS."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from flipop_core.cluster import FLOATING_IP_POOLS, NODES, PODS
+from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, NODES, PODS
 from flipop_core.testing.cloud import SCHEME, InMemoryCloud
 from flipop_core.testing.kubeapi import InMemoryKubeAPI
 
 ROLE_LABEL = "role"
 
+ZONE = "example.com"
+POOL_RECORD = f"www.{ZONE}"
+"""The record set with the addresses of the ingress pool."""
+
+NODES_RECORD = f"nodes.{ZONE}"
+"""The record set with the external addresses of the nodes that are fit for the ingress pool."""
+
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """A node. ``pod`` is that of its application, empty for none; ``addresses`` are those that the provider shows."""
+    """A node. ``pod`` is that of its application, empty for none; ``addresses`` are those that the provider shows.
+
+    ``external_ip`` is its own address, with which it comes and goes.
+    """
 
     name: str
     role: str
@@ -24,6 +34,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     cordoned: bool
     pod: Literal["", "ready", "unready"]
     addresses: tuple[str, ...]
+    external_ip: str = ""
 
     @property
     def fit(self) -> bool:
@@ -40,12 +51,21 @@ class AddressRow(msgspec.Struct, frozen=True):
     node: str
 
 
+class RecordRow(msgspec.Struct, frozen=True):
+    """A DNS record set: the values that the provider shows, and those that it should; both sorted."""
+
+    name: str
+    values: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+
 class Scene(msgspec.Struct, frozen=True):
-    """One moment: nodes by name, addresses by pool and number, and each pool's ``desiredIPs``."""
+    """One moment: nodes by name, addresses by pool and number, each pool's ``desiredIPs``, and the record sets."""
 
     nodes: tuple[NodeRow, ...]
     addresses: tuple[AddressRow, ...]
     desired: Mapping[str, int]
+    records: tuple[RecordRow, ...]
 
     def node(self, name: str) -> NodeRow:
         """Return a node. Raises StopIteration when there is none of that name."""
@@ -57,8 +77,14 @@ class Scene(msgspec.Struct, frozen=True):
 
     @property
     def settled(self) -> bool:
-        """Whether every pool has what it wants."""
-        return all(len(self.active(pool)) == desired for pool, desired in self.desired.items())
+        """Whether every pool has what it wants, and DNS says so."""
+        pools = all(len(self.active(pool)) == desired for pool, desired in self.desired.items())
+        return pools and self.published
+
+    @property
+    def published(self) -> bool:
+        """Whether the record sets hold what they should."""
+        return all(row.values == row.wanted for row in self.records)
 
 
 def read_scene(api: InMemoryKubeAPI, cloud: InMemoryCloud) -> Scene:
@@ -69,10 +95,18 @@ def read_scene(api: InMemoryKubeAPI, cloud: InMemoryCloud) -> Scene:
             held.setdefault(node_name(record.provider_id), []).append(record.address)
     pods = {pod["spec"]["nodeName"]: pod for pod in api.read_all(PODS)}
     pools = api.read_all(FLOATING_IP_POOLS)
+    nodes = tuple(_node_row(node, pods, held) for node in api.read_all(NODES))
+    addresses = tuple(row for pool in pools for row in _address_rows(pool))
+    active = [row.address for row in addresses if row.pool == "ingress" and row.state == "active"]
+    fit = [node.external_ip for node in nodes if node.role == "ingress" and node.fit]
     return Scene(
-        nodes=tuple(_node_row(node, pods, held) for node in api.read_all(NODES)),
-        addresses=tuple(row for pool in pools for row in _address_rows(pool)),
+        nodes=nodes,
+        addresses=addresses,
         desired={pool["metadata"]["name"]: _desired(pool["spec"]) for pool in pools},
+        records=(
+            _record_row(cloud, POOL_RECORD, active),
+            _record_row(cloud, NODES_RECORD, fit if api.read_all(NODE_DNS_RECORD_SETS) else ()),
+        ),
     )
 
 
@@ -91,6 +125,7 @@ def _node_row(node: dict[str, Any], pods: Mapping[str, dict[str, Any]], held: Ma
         cordoned=bool(node["spec"].get("taints")),
         pod="" if pod is None else "ready" if _ready(pod) else "unready",
         addresses=tuple(held.get(name, ())),
+        external_ip=next((row["address"] for row in node["status"]["addresses"] if row["type"] == "ExternalIP"), ""),
     )
 
 
@@ -109,8 +144,18 @@ def _address_rows(pool: dict[str, Any]) -> list[AddressRow]:
             reported[address]["state"],
             reported[address].get("nodeName") or node_name(reported[address].get("providerID", "")),
         )
-        for address in sorted(reported, key=ipaddress.ip_address)
+        for address in in_order(reported)
     ]
+
+
+def in_order(addresses: Iterable[str]) -> tuple[str, ...]:
+    """Return addresses by number."""
+    return tuple(sorted(addresses, key=ipaddress.ip_address))
+
+
+def _record_row(cloud: InMemoryCloud, name: str, wanted: Iterable[str]) -> RecordRow:
+    record_set = cloud.zones.record_sets(ZONE).get((name, "A"))
+    return RecordRow(name, in_order(record_set.values if record_set is not None else ()), in_order(wanted))
 
 
 def _desired(spec: dict[str, Any]) -> int:

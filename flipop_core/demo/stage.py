@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from flipop_core.cluster import EVENTS
 from flipop_core.config import Settings
-from flipop_core.demo.scene import ROLE_LABEL, Scene, read_scene
+from flipop_core.demo.scene import NODES_RECORD, POOL_RECORD, ROLE_LABEL, ZONE, Scene, read_scene
 from flipop_core.errors import OutcomeUnknown, ProviderError, RateLimited
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.types import API_VERSION
@@ -24,11 +24,16 @@ RECHECK_SECONDS = 2.0
 
 GAME_ADDRESS = "192.0.2.200"
 NODES_OF_ROLE = {"ingress": ("node-1", "node-2", "node-3"), "game": ("node-4", "node-5")}
+EXTERNAL_IP = "203.0.113.{}"
+"""The external address of the node of that number."""
+
 REGION = "sim1"
 
 _DESIRED_IPS = 2
+_INGRESS_NODES = {"nodeLabel": f"{ROLE_LABEL}=ingress", "podNamespace": "ingress", "podLabel": "app=ingress"}
+_TTL_SECONDS = 30
 _CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_JOURNAL_LIMIT = 256
+_JOURNAL_LIMIT = 512
 _EVENTS_KEPT = 100
 _STOP_SECONDS = 1.0
 
@@ -51,10 +56,17 @@ class Stage:
         self.cloud.faults = FaultScript(journal_limit=_JOURNAL_LIMIT)
         for role, names in NODES_OF_ROLE.items():
             for name in names:
-                self.api.add_node(name, self.cloud.add_node(name), labels={ROLE_LABEL: role})
+                external_ip = EXTERNAL_IP.format(name.removeprefix("node-"))
+                self.api.add_node(
+                    name,
+                    self.cloud.add_node(name),
+                    labels={ROLE_LABEL: role},
+                    addresses=(("ExternalIP", external_ip),),
+                )
         for name in NODES_OF_ROLE["ingress"]:
             self.api.add_pod("ingress", _pod(name), name, labels={"app": "ingress"})
         self.cloud.add_address(GAME_ADDRESS, provider_id=f"{SCHEME}{NODES_OF_ROLE['game'][0]}")
+        self.cloud.zones.add_zone(ZONE)
         registry = ProviderRegistry({})
         registry.register(in_memory_factories(self.cloud), name=PROVIDER)
         settings = Settings(metrics_bind_addr="", leader_election=False, recheck_seconds=self.recheck_seconds)
@@ -73,12 +85,12 @@ class Stage:
         """Look at everything."""
         return read_scene(self.api, self.cloud)
 
-    # -- pools -------------------------------------------------------------------------------------------------------
+    # -- pools and record sets ---------------------------------------------------------------------------------------
 
     def create_ingress(self) -> None:
-        """Create the pool whose nodes need a ready pod."""
-        match = {"nodeLabel": f"{ROLE_LABEL}=ingress", "podNamespace": "ingress", "podLabel": "app=ingress"}
-        self._apply_pool("ingress", {"desiredIPs": _DESIRED_IPS, "match": match, "reclaimPolicy": "Delete"})
+        """Create the pool whose nodes need a ready pod, and whose addresses are published."""
+        spec = {"desiredIPs": _DESIRED_IPS, "match": _INGRESS_NODES, "reclaimPolicy": "Delete"}
+        self._apply_pool("ingress", {**spec, "dnsRecordSet": _record_set(POOL_RECORD)})
 
     def create_game(self) -> None:
         """Create the pool of one address that existed before."""
@@ -88,15 +100,17 @@ class Stage:
         """Change how many addresses the ingress pool is to have."""
         self._apply_pool("ingress", {"desiredIPs": count})
 
+    def create_record_set(self) -> None:
+        """Create the record set of the nodes that the ingress pool may use."""
+        record_set = {**_record_set(NODES_RECORD), "provider": PROVIDER}
+        self._apply("NodeDNSRecordSet", "nodes", {"match": _INGRESS_NODES, "dnsRecordSet": record_set})
+
     def _apply_pool(self, name: str, spec: dict[str, Any]) -> None:
-        self.api.apply(
-            {
-                "apiVersion": API_VERSION,
-                "kind": "FloatingIPPool",
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {"provider": PROVIDER, "region": REGION, **spec},
-            }
-        )
+        self._apply("FloatingIPPool", name, {"provider": PROVIDER, "region": REGION, **spec})
+
+    def _apply(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        metadata = {"name": name, "namespace": "default"}
+        self.api.apply({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
 
     # -- nodes and pods ----------------------------------------------------------------------------------------------
 
@@ -154,6 +168,10 @@ class Stage:
         events = sorted(self.api.read_all(EVENTS), key=lambda event: str(event["eventTime"]))
         for event in events[:-_EVENTS_KEPT]:
             self.api.delete_object(EVENTS, event["metadata"]["name"], event["metadata"]["namespace"])
+
+
+def _record_set(name: str) -> dict[str, Any]:
+    return {"zone": ZONE, "recordName": name.removesuffix(f".{ZONE}"), "ttl": _TTL_SECONDS}
 
 
 def _pod(node: str) -> str:

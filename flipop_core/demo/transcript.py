@@ -65,11 +65,11 @@ class Transcript:
 def summary(director: Director) -> str:
     """Return in a sentence or two how fast the controller was."""
     if not director.reactions:
-        return "The controller has had nothing to do yet."
+        return "No floating IP has had to change yet."
     call = statistics.median(reaction.call_seconds for reaction in director.reactions)
     active = statistics.median(reaction.active_seconds for reaction in director.reactions)
     failed = f" Steps that did not end as they should: {director.failures}." if director.failures else ""
     return (
-        f"Steps in which the controller had to act: {len(director.reactions)}. Median from the cause to the call that "
+        f"Steps in which floating IPs had to change: {len(director.reactions)}. Median from the cause to the call that "
         f"the provider accepted: {duration(call)}; to the end: {duration(active)}.{failed}"
     )

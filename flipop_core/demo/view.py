@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flipop_core.demo.director import Director, Line, LineKind, Progress, duration
-from flipop_core.demo.scene import NodeRow, Scene
-from flipop_core.demo.stage import NODES_OF_ROLE
+from flipop_core.demo.scene import NODES_RECORD, POOL_RECORD, ZONE, NodeRow, Scene
+from flipop_core.demo.stage import EXTERNAL_IP, NODES_OF_ROLE
 from flipop_core.demo.transcript import summary
 
 _LINES_KEPT = 200
@@ -27,6 +27,7 @@ _LINE_STYLES: dict[LineKind, str] = {
     "done": "green",
     "failed": "bold red",
 }
+_RECORD_NOTES = {POOL_RECORD: "IPs of pool ingress", NODES_RECORD: "its fit nodes"}
 _STATE_STYLES = {"active": "green", "in-progress": "magenta", "disabled": "dim"}
 
 
@@ -85,12 +86,14 @@ def draw(frame: Frame, height: int) -> RenderableType:
         _header(frame.elapsed_seconds),
         _rule(_legend()),
         tables,
+        _rule(f"DNS zone {ZONE} ({EXTERNAL_IP.format(1)} is the ExternalIP of node-1, and so on)"),
+        _records(frame.scene),
         _rule(f"now: {where}" if progress.round_number else "now: the start"),
         _one_line(progress.title, "bold"),
         _one_line(progress.why),
         _rule("what just happened"),
     )
-    used = len(parts) - 1 + _table_height(frame.scene)
+    used = len(parts) - 2 + _table_height(frame.scene) + len(frame.scene.records)
     return Group(*parts, *_log(frame, max(0, height - used)))
 
 
@@ -113,8 +116,10 @@ def _rule(title: str) -> Rule:
     return Rule(Text(title, "bold"), style="dim", align="left")
 
 
-def _table(*columns: tuple[str, int]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="dim")
+def _table(*columns: tuple[str, int], headed: bool = True) -> Table:
+    table = Table(
+        box=None, show_header=headed, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, header_style="dim"
+    )
     for title, width in columns:
         table.add_column(title, width=width, no_wrap=True, overflow="crop")
     return table
@@ -144,6 +149,13 @@ def _addresses(scene: Scene) -> Table:
     for row in scene.addresses:
         style = _STATE_STYLES.get(row.state, "red")
         table.add_row(row.pool, Text(row.address, "bold"), Text(row.state, style), row.node)
+    return table
+
+
+def _records(scene: Scene) -> Table:
+    table = _table((" ", len(NODES_RECORD)), (" ", 37), (" ", 20), headed=False)
+    for row in scene.records:
+        table.add_row(row.name, Text(", ".join(row.values) or "-", "bold"), Text(_RECORD_NOTES[row.name], "dim"))
     return table
 
 

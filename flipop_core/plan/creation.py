@@ -76,8 +76,10 @@ def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
     if not draft.assessment.lacking:
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that no address is needed any more"))
         return
-    node = pending.provider_id
-    if node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
+    node, spec = pending.provider_id, draft.observed.spec
+    if (pending.region, pending.family) != (spec.region, pool_family(spec)):
+        draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that another address is needed by now"))
+    elif node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
         # The node is no longer free, or would be kept from others for long. Nothing was made: begin anew later.
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), f"that no address is created on {node}"))
     elif _may_call(draft, not_before):

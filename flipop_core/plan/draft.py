@@ -68,11 +68,14 @@ class Draft:
         """
         fit: list[tuple[int, NodeView]] = []
         for node in self.free:
+            refusals = self._refusals(node.provider_id, address)
+            if not refusals:
+                fit.append((0, node))
+                break
             refused_until = self.refused_until(node.provider_id, address)
             self.look_at(refused_until)
             if refused_until is None:
-                attempts = sum(refusal.attempts for refusal in self._refusals(node.provider_id, address))
-                fit.append((attempts, node))
+                fit.append((sum(refusal.attempts for refusal in refusals), node))
         return min(fit, key=lambda choice: choice[0])[1] if fit else None
 
     def _refusals(self, provider_id: str, address: str | None) -> list[Backoff]:

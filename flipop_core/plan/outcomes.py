@@ -103,6 +103,14 @@ def forget_confirmed(memory: PoolMemory, address: str) -> PoolMemory:
     return replace(memory, addresses=without_entry(memory.addresses, address))
 
 
+def forget_failures(memory: PoolMemory) -> PoolMemory:
+    """Return the memory without anything to wait for, as after an edit of the spec: what failed is tried at once."""
+    creation = memory.creation
+    if creation is not None and creation.phase == "begun":
+        creation = replace(creation, backoff=None)
+    return replace(memory, addresses={}, nodes={}, pairs={}, creation=creation)
+
+
 def prune(memory: PoolMemory, now: float) -> PoolMemory:
     """Return the memory without refusals of nodes that are long past; the node may be gone, or free by now."""
 

@@ -30,8 +30,10 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         _plan_deletion(draft)
         return draft.plan()
     draft.look_at(observed.candidates_change_at)
-    if wants_finalizer(observed.spec) != observed.has_finalizer:
-        draft.act(SetFinalizer(present=wants_finalizer(observed.spec)))
+    # A former record set that is still to be removed keeps the pool as well.
+    wanted = wants_finalizer(observed.spec) or any(old.reclaim_policy == "Delete" for old in observed.status.records)
+    if wanted != observed.has_finalizer:
+        draft.act(SetFinalizer(present=wanted))
     _plan_reads(draft)
     if draft.assessment.addresses or draft.assessment.lacking:
         _plan_assignments(draft)

@@ -103,6 +103,7 @@ def invalid_record_set_status(
     return NodeDNSRecordSetStatus(
         error=str(problem),
         state="error",
+        records=previous.records,
         observed_generation=generation,
         conditions=merge_conditions(previous.conditions, _invalid_conditions(problem), generation, timestamp),
     )

@@ -6,6 +6,7 @@ calls are made outside it, on the account's own threads, so that a provider that
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
@@ -40,6 +41,9 @@ from flipop_core.runtime.metrics import Metrics
 QUIET_SECONDS = 10.0
 """For how long after an operation a read of the whole account does not overrule its confirmed result: providers answer
 some reads from a copy that is seconds old."""
+
+
+POLL_GRID_SECONDS = 0.25
 
 
 class AccountListener(Protocol):
@@ -149,7 +153,8 @@ class Account:
         self._touched[operation.address] = now
         if not isinstance(result, InProgress):
             return
-        poll_at = now + result.poll_after_seconds
+        # Rounded up, so that what was accepted together is polled together.
+        poll_at = math.ceil((now + result.poll_after_seconds) / POLL_GRID_SECONDS) * POLL_GRID_SECONDS
         self.operations[operation.address] = replace(operation, accepted_at=now, next_poll=poll_at)
         self._wake_at(poll_at)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flipop_core.errors import ConfigError, ResourceInvalid
-from flipop_core.plan.dns import node_record_type
+from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import PoolView, RecordSetView
 from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.poolrecords import record_type_of
-from flipop_core.runtime.records import check_target
 from flipop_core.runtime.recordsets import provider_of
+from flipop_core.runtime.recordtargets import check_target
 
 
 def check_pool(pool: PoolView, registry: ProviderRegistry, account_of: Callable[[str], Account]) -> ConfigError | None:

@@ -162,7 +162,7 @@ class PoolController:
             serving=frozenset(serving) & pods if needs_pod(pool.spec.match) else frozenset(serving),
             published=self._records.published(pool),
             unpublished_at=self._records.unpublished_at(pool),
-            records_pending=deleting and not self._records.remove(pool),
+            records_pending=deleting and self._records.pending(pool),
             new_claim=str(uuid.uuid4()),
             cluster=self._settings.cluster_name,
         )
@@ -192,6 +192,7 @@ class PoolController:
     def _forget(self, key: Key) -> None:
         self._interests.drop(key)
         self._memories.pop(key, None)
+        self._records.drop(key)
         self._objects.forget(key)
         self._waiting.discard(key)
         self._metrics.remove_pool(key)
@@ -333,6 +334,8 @@ class PoolController:
             inventory=account.inventory,
             memory=self._memories.get(pool.key, PoolMemory()),
         )
+        if observed.deleting:
+            self._records.remove(pool)
         dns = DNSReport() if observed.deleting else self._records.keep(pool, observed, plan)
         status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp(), dns)
         if _is_first_look(observed, plan) and pool.status.observed_generation == pool.metadata.generation:
@@ -341,8 +344,10 @@ class PoolController:
         unfulfilled = max(0, status.desired_count - len(status.ips))
         sample = PoolSample(observed.spec.provider, self._records.name(pool), status, unfulfilled)
         self._metrics.set_pool(pool.key, sample)
-        if not observed.deleting:
-            self._objects.write_status(pool, status)
+        if not observed.deleting and self._objects.write_status(pool, status):
+            trouble = dns.trouble
+            if trouble is not None and trouble.failure:
+                self._objects.event(pool, trouble.reason, trouble.message, warning=True)
 
 
 def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:

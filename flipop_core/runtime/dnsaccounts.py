@@ -105,6 +105,13 @@ class DNSAccount:
         """Let a failed record set be tried at once: what is asked for has changed."""
         self._backoffs.pop(name, None)
 
+    def forget(self, name: RecordName) -> None:
+        """Forget a record set that is no longer kept."""
+        for known in (name, name.registry):
+            self._records.pop(known, None)
+        self._backoffs.pop(name, None)
+        self._removed_at.pop(name, None)
+
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened."""
         self._epoch += 1  # what calls under way find out is as old

@@ -22,6 +22,7 @@ from flipop_core.runtime.checks import check_pool, check_pool_dns, check_record_
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import PoolController
 from flipop_core.runtime.dnsaccounts import DNSAccount
+from flipop_core.runtime.dnsclaims import DNSClaims
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
@@ -81,7 +82,18 @@ class Manager:
         )
         self._accounts: dict[str, Account] = {}
         self._dns_accounts: dict[str, DNSAccount] = {}
-        self.keeper = RecordKeeper(account_of=self.dns_account, queue=self.queue, clock=self._clocks.monotonic)
+        self.record_sets: Reflector[RecordSetView] = Reflector(
+            api,
+            Query(NODE_DNS_RECORD_SETS),
+            decode_record_set,
+            self._record_set_changed,
+            lambda record_set: _identity(record_set.metadata),
+            version_of=lambda record_set: record_set.metadata.resource_version,
+        )
+        self._dns_claims = DNSClaims(self.pools, self.record_sets)
+        self.keeper = RecordKeeper(
+            account_of=self.dns_account, claims=self._dns_claims, queue=self.queue, clock=self._clocks.monotonic
+        )
         self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry))
         self.controller = PoolController(
             api=api,
@@ -96,14 +108,6 @@ class Manager:
             metrics=self.metrics,
             clocks=self._clocks,
             settings=settings,
-        )
-        self.record_sets: Reflector[RecordSetView] = Reflector(
-            api,
-            Query(NODE_DNS_RECORD_SETS),
-            decode_record_set,
-            self._record_set_changed,
-            lambda record_set: _identity(record_set.metadata),
-            version_of=lambda record_set: record_set.metadata.resource_version,
         )
         self.record_set_controller = RecordSetController(
             api=api,
@@ -255,15 +259,23 @@ class Manager:
         if pool is None:
             return
         self.queue.add(pool.key)
+        self._dns_claims_changed(old, new)
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             # What one pool claims or lets go may concern every other.
             for other in self.pools.store.values():
                 self.queue.add(other.key)
 
     def _record_set_changed(self, old: RecordSetView | None, new: RecordSetView | None) -> None:
-        del old
-        if new is not None:
-            self.queue.add(new.key)
+        record_set = new if new is not None else old
+        if record_set is None:
+            return
+        self.queue.add(record_set.key)
+        self._dns_claims_changed(old, new)
+
+    def _dns_claims_changed(self, old: PoolView | RecordSetView | None, new: PoolView | RecordSetView | None) -> None:
+        if old is None or new is None or _claim_of(old) != _claim_of(new):
+            self._dns_claims.changed()
+            self.keeper.claims_changed()
 
     def _leadership(self, namespace: str, *, elect: bool) -> Leadership:
         if not elect:
@@ -286,6 +298,7 @@ class Manager:
                 account.invalidate()
             for dns_account in self._dns_accounts.values():
                 dns_account.invalidate()
+            self.keeper.invalidate()
             self.controller.forget_all()
             keys = [pool.key for pool in self.pools.store.values()]
             keys += [record_set.key for record_set in self.record_sets.store.values()]
@@ -302,6 +315,11 @@ class Manager:
         del key, seconds
         if event in ("add", "start"):
             self.metrics.queue_depth.set(self.queue.depth)
+
+
+def _claim_of(view: PoolView | RecordSetView) -> tuple[object, ...]:
+    """Return what decides who keeps a record set."""
+    return view.spec, view.metadata.deletion_timestamp, view.status.records
 
 
 def _identity(metadata: Metadata) -> tuple[str, str, str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flipop_core.errors import ConfigError
+from flipop_core.model import Key
 from flipop_core.plan.actions import Plan
 from flipop_core.plan.assess import assess
-from flipop_core.plan.dns import RecordPlan, pool_values
+from flipop_core.plan.dns import RecordPlan
+from flipop_core.plan.dnsvalues import pool_values
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.report import DNSReport
 from flipop_core.resources.parse import PoolView
 from flipop_core.resources.types import FloatingIPPoolSpec, pool_family
-from flipop_core.runtime.records import RecordKeeper, RecordTarget, record_target
+from flipop_core.runtime.records import RecordKeeper
+from flipop_core.runtime.recordtargets import RecordTarget, record_target
 
 
 def record_type_of(spec: FloatingIPPoolSpec) -> str:
@@ -28,9 +31,19 @@ class PoolRecords:
         self._check = check
 
     def published(self, pool: PoolView) -> frozenset[str]:
-        """Return the addresses that the pool's record set is known to hold; none if it has none or a wrong one."""
+        """Return the addresses of the pool that its record set may hold; none if it has none or a wrong one.
+
+        While it is not known what the set holds, it may hold any.
+        """
         target = self._target(pool)
-        return self._keeper.published(target.name) if target is not None else frozenset()
+        if target is None or self._keeper.rival(pool.key, target) is not None:
+            return frozenset()
+        deleting = pool.metadata.deletion_timestamp is not None
+        if deleting and not self.pending(pool):
+            return frozenset()
+        if deleting or not self._keeper.is_known(target.name):
+            return frozenset((*(pool.spec.ips if pool.spec is not None else ()), *pool.ledger.allocated))
+        return self._keeper.published(target.name)
 
     def unpublished_at(self, pool: PoolView) -> dict[str, float]:
         """Return when addresses were last seen to leave the pool's record set, in monotonic seconds."""
@@ -58,14 +71,19 @@ class PoolRecords:
         if target is None:
             return None
         wanted, keepable = pool_values(assess(observed), plan)
-        return target, self._keeper.plan(pool.key, target, wanted, keepable)
+        return target, self._keeper.plan(pool.key, target, wanted, keepable, pool.status.records)
 
-    def remove(self, pool: PoolView) -> bool:
-        """Remove what is to be removed of a pool that is being deleted; return whether all of it is done."""
-        target = self._target(pool)
-        present = (target.status,) if target is not None else ()
-        former = (*present, *(record for record in pool.status.records if record not in present))
-        return self._keeper.keep(pool.key, None, frozenset(), frozenset(), former).settled
+    def pending(self, pool: PoolView) -> bool:
+        """Whether record sets of a pool that is being deleted are still to be removed; does nothing about it."""
+        return self._keeper.pending(pool.key, pool.status.records)
+
+    def remove(self, pool: PoolView) -> None:
+        """Remove what is to be removed of a pool that is being deleted."""
+        self._keeper.keep(pool.key, None, frozenset(), frozenset(), pool.status.records)
+
+    def drop(self, key: Key) -> None:
+        """Forget a pool that is gone."""
+        self._keeper.drop(key)
 
     def _target(self, pool: PoolView) -> RecordTarget | None:
         if pool.spec is None or pool.spec.dns_record_set is None or self._check(pool) is not None:

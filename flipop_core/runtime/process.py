@@ -16,7 +16,8 @@ from flipop_core.config import Settings
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
 from flipop_core.plan.actions import Action, Hold
-from flipop_core.plan.dns import RecordAction, RecordPlan, node_record_type
+from flipop_core.plan.dns import RecordAction, RecordPlan
+from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.plan.observed import NEVER
 from flipop_core.plan.pool import plan_pool
 from flipop_core.registry import ProviderRegistry
@@ -24,8 +25,8 @@ from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
 from flipop_core.runtime.checks import check_pool, check_record_set
 from flipop_core.runtime.kube import HTTPKubeAPI, load_kube_configuration
 from flipop_core.runtime.manager import Manager
-from flipop_core.runtime.records import RecordTarget, record_target
 from flipop_core.runtime.recordsets import provider_of
+from flipop_core.runtime.recordtargets import RecordTarget, record_target
 from flipop_core.runtime.reflector import Reflector
 
 PLAN_TIMEOUT_SECONDS = 30.0
@@ -151,7 +152,10 @@ class _Plans:
         target = record_target(spec.dns_record_set, provider_of(spec), node_record_type(spec.address_type))
         made = self._read_first(
             record_set.key,
-            lambda: (target, manager.keeper.plan(record_set.key, target, values, frozenset())),
+            lambda: (
+                target,
+                manager.keeper.plan(record_set.key, target, values, frozenset(), record_set.status.records),
+            ),
         )
         if made is None:
             return [], []

@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 import msgspec
 import structlog
 
-from flipop_core.dnsnames import DNSNameError, check_name, record_fqdn, zone_name
-from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.dnsnames import is_zone_id
+from flipop_core.errors import ConfigError
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.dns import Ownership, RecordName, RecordObservation, RecordPlan, plan_record
-from flipop_core.registry import ProviderRegistry
-from flipop_core.resources.types import DNSRecordSet, RecordStatus
+from flipop_core.resources.types import RecordStatus
 from flipop_core.runtime.dnsaccounts import DNSAccount
+from flipop_core.runtime.recordtargets import DEFAULT_TTL_SECONDS, RecordTarget
 from flipop_core.runtime.workqueue import WorkQueue
 
-DEFAULT_TTL_SECONDS = 60
+_LISTING_SECONDS = 0.1
+_PROVIDER_SECONDS = 300.0
 
 _log = structlog.get_logger(__name__)
-
-
-class RecordTarget(msgspec.Struct, frozen=True):
-    """A record set to keep: where, how, and whether to remove it when it is no longer wanted."""
-
-    name: RecordName
-    ttl_seconds: int
-    proxied: bool | None
-    ownership: Ownership | None
-    reclaim: bool
-
-    @property
-    def status(self) -> RecordStatus:
-        """How the status remembers it."""
-        owner = self.ownership
-        return RecordStatus(
-            provider=self.name.provider,
-            zone=self.name.zone,
-            name=self.name.name,
-            type=self.name.type,
-            owner_id=owner.owner_id if owner is not None else "",
-            exclusive=owner.exclusive if owner is not None else False,
-            reclaim_policy="Delete" if self.reclaim else "Retain",
-        )
 
 
 class RecordReport(msgspec.Struct, frozen=True):
@@ -58,80 +36,51 @@ class RecordReport(msgspec.Struct, frozen=True):
     published: frozenset[str] = frozenset()
 
 
-def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> RecordTarget:
-    """Return what the spec asks for, zone and name in their one spelling. Raises ResourceInvalid."""
-    for field, value in (("zone", spec.zone), ("recordName", spec.record_name)):
-        if not value:
-            raise ResourceInvalid(f"spec.dnsRecordSet.{field}", value, "name it; it has no default")
-    try:
-        zone = zone_name(spec.zone)
-    except DNSNameError as error:
-        raise ResourceInvalid("spec.dnsRecordSet.zone", spec.zone, str(error), reason="InvalidName") from None
-    try:
-        name = record_fqdn(spec.record_name, zone)
-    except DNSNameError as error:
-        raise ResourceInvalid(
-            "spec.dnsRecordSet.recordName", spec.record_name, str(error), reason="InvalidName"
-        ) from None
-    ownership = None
-    if spec.ownership is not None:
-        ownership = Ownership(spec.ownership.owner_id, exclusive=spec.ownership.policy == "takeover")
-    return RecordTarget(
-        RecordName(provider, zone, name, record_type),
-        spec.ttl or DEFAULT_TTL_SECONDS,
-        spec.proxied,
-        ownership,
-        reclaim=spec.reclaim_policy == "Delete",
-    )
+class Claim(msgspec.Struct, frozen=True):
+    """A resource names a record set. ``kept``: its status says that it keeps it; ``created`` is RFC 3339."""
+
+    key: Key
+    name: RecordName
+    ownership: Ownership | None = None
+    kept: bool = False
+    created: str = ""
 
 
-def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: ProviderRegistry) -> ConfigError | None:
-    """Return what is wrong with a spec's record set, by itself and for its provider; None for nothing."""
-    try:
-        target = record_target(spec, provider, record_type)
-        capabilities = registry.dns_factory(provider).capabilities
-        registry.dns_provider(provider)
-    except ConfigError as error:
-        return error
-    if 0 < spec.ttl < capabilities.min_ttl_seconds:
-        return ResourceInvalid(
-            "spec.dnsRecordSet.ttl",
-            spec.ttl,
-            f"{provider} allows {capabilities.min_ttl_seconds} s and more",
-            reason="InvalidTTL",
-        )
-    if record_type not in capabilities.record_types:
-        return ResourceInvalid(
-            "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason="Unsupported"
-        )
-    return _check_ownership(target, capabilities)
+class Claims(Protocol):
+    """Who names which record set: `flipop_core.runtime.dnsclaims.DNSClaims`."""
 
+    @property
+    def known(self) -> bool:
+        """Whether all claims are known."""
+        ...
 
-def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
-    """Return what keeps the records from being marked."""
-    if target.ownership is None or capabilities.record_comments:
-        return None
-    provider, name = target.name.provider, target.name.registry.name
-    if "TXT" not in capabilities.record_types:
-        mend = f"{provider} has neither comments nor TXT records to mark it with: remove ownership"
-        return ResourceInvalid("spec.dnsRecordSet.ownership", target.ownership.owner_id, mend, reason="Unsupported")
-    try:
-        check_name(name)
-    except DNSNameError as error:
-        mend = f"the TXT record that marks it would be {name}: {error}"
-        return ResourceInvalid("spec.dnsRecordSet.recordName", target.name.name, mend, reason="InvalidName")
-    return None
+    def of(self, name: RecordName) -> tuple[Claim, ...]:
+        """Return the claims to a record set, the first one first."""
+        ...
 
 
 class RecordKeeper:
-    """Keeps record sets through DNS accounts. Its methods need the shared lock held, and make no call themselves."""
+    """Keeps record sets through DNS accounts. Its methods need the shared lock held, and make no call themselves.
+
+    A record set is kept for the first of its ``claims`` only, and for those that share it by different owner IDs.
+    """
 
     def __init__(
-        self, *, account_of: Callable[[str], DNSAccount], queue: WorkQueue, clock: Callable[[], float]
+        self,
+        *,
+        account_of: Callable[[str], DNSAccount],
+        claims: Claims,
+        queue: WorkQueue,
+        clock: Callable[[], float],
     ) -> None:
         self._account_of = account_of
+        self._claims = claims
         self._queue = queue
         self._clock = clock
+        self._contested: set[Key] = set()
+        self._asked: dict[Key, tuple[object, ...]] = {}
+        self._touched: dict[Key, RecordStatus] = {}
+        self._done: dict[Key, set[RecordName]] = {}
 
     def keep(
         self,
@@ -144,72 +93,215 @@ class RecordKeeper:
         """Do what is to be done for a resource's record sets now. ``target`` is None when it has none any more.
 
         ``former`` are those that its status names: one that is not the target is removed, if its reclaimPolicy said so
-        when it was kept, else let go.
+        when it was kept, else let go. What was never written is not named, so that nobody else's is removed for it.
         """
         records: list[RecordStatus] = []
         hold: Hold | None = None
         settled = True
         published: frozenset[str] = frozenset()
+        former = self._with_touched(key, former)
+        self._contested.discard(key)
+        listed = {_removal(old).name for old in former}
+        self._forget_done(key, listed if target is None else {target.name, *listed})
+        others = tuple(old for old in former if target is None or not _is_kept(old, target))
         if target is not None:
-            plan = self._advance(key, target, wanted, keepable)
-            records.append(target.status)
+            marked = tuple(old for old in former if _is_kept(old, target))
+            plan = self._advance(key, target, wanted, keepable, former=marked)
             hold, settled = plan.hold, plan.settled
+            if plan.action is not None or plan.settled or marked:
+                records.append(target.status)
+            if not settled:
+                records += [old for old in marked if old.owner_id not in ("", target.status.owner_id)]
             published = self.published(target.name)
-        for old in former:
-            kept = _removal(old)
-            if (target is not None and kept.name == target.name) or not kept.reclaim:
-                continue
-            removal = self._advance(key, kept, frozenset(), frozenset(), remove=True)
-            if not removal.settled:
+        replaced = settled  # an old name stays until the new one holds the addresses
+        for old in others:
+            if not replaced:
                 records.append(old)
-                hold, settled = hold or removal.hold, False
+                continue
+            left = self._let_go(key, old)
+            if left is not None and not left.settled:
+                records.append(old)
+                hold, settled = hold or left.hold, False
         return RecordReport(tuple(records), hold, settled, published)
+
+    def pending(self, key: Key, former: tuple[RecordStatus, ...]) -> bool:
+        """Whether record sets of a resource that is to go are still to be removed; does nothing about it."""
+        former = self._with_touched(key, former)
+        return any(self._to_remove(key, old) and not self._removal_plan(key, old).settled for old in former)
+
+    def drop(self, key: Key) -> None:
+        """Forget a resource that is gone."""
+        self._contested.discard(key)
+        self._touched.pop(key, None)
+        self._asked.pop(key, None)
+        self._forget_done(key, ())
+
+    def invalidate(self) -> None:
+        """Forget what was done, after a pause in which another process may have acted: the status tells it."""
+        self._touched.clear()
+        self._asked.clear()
+        self._done.clear()
+
+    def claims_changed(self) -> None:
+        """Look again at the resources whose record set is another's. Safe to call from any thread."""
+        for key in tuple(self._contested):
+            self._queue.add(key)
 
     def published(self, name: RecordName) -> frozenset[str]:
         """Return the values that the record set is known to hold."""
         current = self._account_of(name.provider).observed(name).record_set
         return frozenset(current.values) if current is not None else frozenset()
 
+    def is_known(self, name: RecordName) -> bool:
+        """Whether it is known what the record set holds."""
+        return self._account_of(name.provider).observed(name).read
+
     def removed_at(self, name: RecordName) -> dict[str, float]:
         """Return when values were last seen to leave the record set, in monotonic seconds."""
         return self._account_of(name.provider).removed_at(name)
 
     def plan(
-        self, key: Key, target: RecordTarget, wanted: frozenset[str], keepable: frozenset[str], *, remove: bool = False
+        self,
+        key: Key,
+        target: RecordTarget,
+        wanted: frozenset[str],
+        keepable: frozenset[str],
+        former: tuple[RecordStatus, ...] = (),
     ) -> RecordPlan:
         """Return what to do for one record set, and do none of it."""
-        return plan_record(self._observe(key, target, wanted, keepable, remove=remove), self._clock())
+        if not self._claims.known:
+            return RecordPlan()
+        rival = self.rival(key, target)
+        if rival is not None:
+            return RecordPlan(
+                hold=Hold(
+                    "NameInUse",
+                    f"{target.name} is kept by {rival}: choose another spec.dnsRecordSet.recordName, or share it by "
+                    "ownership.policy owned with an ownerID of its own for each",
+                )
+            )
+        return plan_record(self._observe(key, target, wanted, keepable, former=former), self._clock())
+
+    def rival(self, key: Key, target: RecordTarget) -> Key | None:
+        """Return whose the record set is, None for nobody's or that of ``key``."""
+        for claim in self._claims.of(target.name):
+            if claim.key == key:
+                return None
+            if not _can_share(claim.ownership, target.ownership):
+                return claim.key
+        return None
+
+    def _let_go(self, key: Key, old: RecordStatus) -> RecordPlan | None:
+        """Remove a record set that is no longer kept; None if it is to stay."""
+        target = _removal(old)
+        plan = None
+        if self._to_remove(key, old):
+            plan = self._removal_plan(key, old)
+            self._carry_out(key, target, plan)
+        if plan is None or plan.settled:
+            self._done.setdefault(key, set()).add(target.name)
+            if self._touched.get(key) == old:
+                del self._touched[key]
+        return plan
+
+    def _with_touched(self, key: Key, former: tuple[RecordStatus, ...]) -> tuple[RecordStatus, ...]:
+        """Add the record set that was written since the status was."""
+        touched = self._touched.get(key)
+        return former if touched is None or touched in former else (*former, touched)
+
+    def _forget_done(self, key: Key, listed: Collection[RecordName]) -> None:
+        """Forget what is known of record sets that were let go: what becomes of them is not ours to know."""
+        done = self._done.pop(key, set())
+        for name in done.difference(listed):
+            account = self._account(name.provider)
+            if account is not None and not account.busy(name):
+                account.forget(name)
+        if kept := done.intersection(listed):
+            self._done[key] = kept
+
+    def _to_remove(self, key: Key, old: RecordStatus) -> bool:
+        """Whether a record set is to be removed: its policy says so, and no other resource keeps it from now on."""
+        kept = _removal(old)
+        claims = (claim for claim in self._claims.of(kept.name) if claim.key != key)
+        return kept.reclaim and all(_can_share(claim.ownership, kept.ownership) for claim in claims)
+
+    def _removal_plan(self, key: Key, old: RecordStatus) -> RecordPlan:
+        target = _removal(old)
+        if not self._claims.known:
+            return RecordPlan()
+        if self._account(old.provider) is None:
+            message = (
+                f"{target.name} is to be removed, but provider {old.provider} is not there: install and configure it"
+            )
+            return RecordPlan(hold=Hold("ProviderNotConfigured", message, until=self._clock() + _PROVIDER_SECONDS))
+        return plan_record(self._observe(key, target, frozenset(), frozenset(), remove=True), self._clock())
+
+    def _account(self, provider: str) -> DNSAccount | None:
+        try:
+            return self._account_of(provider)
+        except ConfigError:
+            return None
 
     def _advance(
-        self, key: Key, target: RecordTarget, wanted: frozenset[str], keepable: frozenset[str], *, remove: bool = False
+        self,
+        key: Key,
+        target: RecordTarget,
+        wanted: frozenset[str],
+        keepable: frozenset[str],
+        *,
+        former: tuple[RecordStatus, ...],
     ) -> RecordPlan:
-        account = self._account_of(target.name.provider)
-        plan = self.plan(key, target, wanted, keepable, remove=remove)
+        asked = (target.name, target.ttl_seconds, target.proxied, target.ownership)
+        if self._asked.get(key, asked) != asked:
+            self._account_of(target.name.provider).retry(target.name)
+        self._asked[key] = asked
+        plan = self.plan(key, target, wanted, keepable, former)
+        if plan.hold is not None and plan.hold.reason == "NameInUse":
+            self._contested.add(key)
+        if plan.action is not None or plan.settled:
+            self._touched[key] = target.status
+        self._carry_out(key, target, plan)
+        return plan
+
+    def _carry_out(self, key: Key, target: RecordTarget, plan: RecordPlan) -> None:
+        if not self._claims.known:
+            self._queue.add_after(key, _LISTING_SECONDS)
+        if plan.hold is not None and plan.hold.until is not None:
+            self._queue.add_after(key, max(0.0, plan.hold.until - self._clock()))
+        account = self._account(target.name.provider)
+        if account is None:
+            return
+        account.wait(target.name, key)
         if plan.read:
             account.read(target.name, plan.read, key)
         if plan.action is not None and account.start(target.name, plan.action, key):
-            _log.info(
-                "action", resource=f"{key.namespace}/{key.name}", action=plan.action.summary, provider=account.name
-            )
+            where = f"{key.namespace}/{key.name}"
+            _log.info("action", resource=where, action=plan.action.summary, provider=account.name)
         if plan.settled:
             account.settled(target.name)
-        if plan.hold is not None and plan.hold.until is not None:
-            self._queue.add_after(key, max(0.0, plan.hold.until - self._clock()))
-        return plan
 
     def _observe(
-        self, key: Key, target: RecordTarget, wanted: frozenset[str], keepable: frozenset[str], *, remove: bool
+        self,
+        key: Key,
+        target: RecordTarget,
+        wanted: frozenset[str],
+        keepable: frozenset[str],
+        *,
+        former: tuple[RecordStatus, ...] = (),
+        remove: bool = False,
     ) -> RecordObservation:
         account = self._account_of(target.name.provider)
+        owner_ids = {old.owner_id for old in former} - {"", target.status.owner_id}
         return RecordObservation(
             key=key,
             name=target.name,
-            ttl_seconds=account.ttl_seconds(target.name, target.ttl_seconds),
+            ttl_seconds=account.ttl_seconds(target.name, target.ttl_seconds, target.proxied),
             capabilities=account.capabilities,
             wanted=wanted,
             keepable=keepable,
             proxied=target.proxied,
             ownership=target.ownership,
+            former_owner_ids=frozenset(owner_ids),
             current=account.observed(target.name),
             registry=account.observed(target.name.registry),
             busy=account.busy(target.name),
@@ -217,6 +309,20 @@ class RecordKeeper:
             gate=account.gate,
             backoff=account.backoff(target.name),
         )
+
+
+def _can_share(one: Ownership | None, other: Ownership | None) -> bool:
+    """Whether two resources of one cluster can keep a record set together: each knows its values by its mark."""
+    if one is None or other is None or one.exclusive or other.exclusive:
+        return False
+    return one.owner_id != other.owner_id
+
+
+def _is_kept(old: RecordStatus, target: RecordTarget) -> bool:
+    """Whether the record set goes on as the target: a zone that is named by its ID instead is the same one."""
+    name = _removal(old).name
+    same_zone = name.zone == target.name.zone or is_zone_id(name.zone) or is_zone_id(target.name.zone)
+    return same_zone and name.is_same_set(target.name)
 
 
 def _removal(old: RecordStatus) -> RecordTarget:

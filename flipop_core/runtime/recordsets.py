@@ -9,7 +9,8 @@ import structlog
 from flipop_core.cluster import NODE_DNS_RECORD_SETS, KubeAPI
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.model import Key
-from flipop_core.plan.dns import node_record_type, node_values
+from flipop_core.plan.dns import RecordName
+from flipop_core.plan.dnsvalues import node_record_type, node_values
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.report import invalid_record_set_status, record_set_status
 from flipop_core.resources.parse import RecordSetView, decode_record_set
@@ -19,7 +20,8 @@ from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.objects import ObjectWriter
-from flipop_core.runtime.records import RecordKeeper, RecordReport, RecordTarget, record_target
+from flipop_core.runtime.records import RecordKeeper, RecordReport
+from flipop_core.runtime.recordtargets import record_target
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import Writer
@@ -76,7 +78,11 @@ class RecordSetController:
         if view is None:
             self._interests.drop(key)
             self._metrics.remove_records(key)
+            self._keeper.drop(key)
             self._objects.forget(key)
+            return
+        if view.metadata.deletion_timestamp is not None:
+            self._delete(view)
             return
         problem = self._check(view)
         if view.spec is None or problem is not None:
@@ -84,16 +90,15 @@ class RecordSetController:
             return
         provider = provider_of(view.spec)
         target = record_target(view.spec.dns_record_set, provider, node_record_type(view.spec.address_type))
-        if view.metadata.deletion_timestamp is not None:
-            self._delete(view, target)
-            return
-        if target.reclaim != (RECLAIM_FINALIZER in view.metadata.finalizers):
-            self._objects.write_finalizer(view, present=target.reclaim)
+        # A former record set that is still to be removed keeps the object as well.
+        removable = target.reclaim or any(record.reclaim_policy == "Delete" for record in view.status.records)
+        if removable != (RECLAIM_FINALIZER in view.metadata.finalizers):
+            self._objects.write_finalizer(view, present=removable)
         values = self.values(view, view.spec)
         if values is None:
             return
         report = self._keeper.keep(key, target, values, frozenset(), view.status.records)
-        self._report(view, target, report)
+        self._report(view, report, target.name)
 
     def values(self, view: RecordSetView, spec: NodeDNSRecordSetSpec) -> frozenset[str] | None:
         """Return what is to be published, None while the nodes and pods are not in sync."""
@@ -106,15 +111,19 @@ class RecordSetController:
             self._queue.add_after(view.key, change_in)
         return node_values(fit, spec.address_type)
 
-    def _delete(self, view: RecordSetView, target: RecordTarget) -> None:
+    def _delete(self, view: RecordSetView) -> None:
+        """Remove what the status names, whatever has become of the spec, and let go of the object."""
         if RECLAIM_FINALIZER not in view.metadata.finalizers:
             return
-        former = (target.status, *(record for record in view.status.records if record != target.status))
-        if self._keeper.keep(view.key, None, frozenset(), frozenset(), former).settled:
+        report = self._keeper.keep(view.key, None, frozenset(), frozenset(), view.status.records)
+        if report.settled:
             self._objects.write_finalizer(view, present=False)
+        else:
+            self._report(view, report)
 
-    def _report(self, view: RecordSetView, target: RecordTarget, report: RecordReport) -> None:
-        self._metrics.set_records(view.key, target.name.provider, target.name.name, len(report.published))
+    def _report(self, view: RecordSetView, report: RecordReport, name: RecordName | None = None) -> None:
+        if name is not None:
+            self._metrics.set_records(view.key, name.provider, name.name, len(report.published))
         status = record_set_status(
             view.status,
             report.records,

@@ -52,7 +52,8 @@ class StatusServer:
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.close()
+        # On the server's own thread: closed from here, its loop may sleep a whole second more.
+        self._server.trigger.pull_trigger(self._server.close)
         self._server.task_dispatcher.shutdown()
         self._thread.join(5.0)
 

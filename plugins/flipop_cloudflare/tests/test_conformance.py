@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 import pytest
+
 from flipop_cloudflare import CREDENTIAL_VARIABLE, build_dns_provider
 from flipop_cloudflare.text import quote_text, unquote_text
 from flipop_cloudflare_testserver import CloudflareServer, Record
-
 from flipop_core import DNSProvider, ProviderContext, RecordSet
 from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarness, FaultKind
 
@@ -24,7 +24,7 @@ KINDS: dict[FaultKind, str] = {
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
-    timeout_seconds = 0.6
+    timeout_seconds = 1.2
     secrets = (TOKEN, WRONG_TOKEN)
     faults = frozenset(KINDS)
     max_ttl_seconds = 86400

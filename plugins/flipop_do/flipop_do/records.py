@@ -87,9 +87,9 @@ def value_fault(record_type: str, value: str) -> str | None:
         return None if canonical_ipv4(value) else "is no IPv4 address"
     if record_type == "AAAA":
         return None if canonical_ipv6(value) else "is no IPv6 address"
-    if re.fullmatch(rf"[ !#-\[\]-~]{{1,{TEXT_MAX_LENGTH}}}", value):
+    if re.fullmatch(rf"[ -\[\]-~]{{1,{TEXT_MAX_LENGTH}}}", value):
         return None
-    return f"is no text of 1 to {TEXT_MAX_LENGTH} printable ASCII characters without double quotes and backslashes"
+    return f"is no text of 1 to {TEXT_MAX_LENGTH} printable ASCII characters without backslash, which would not be kept"
 
 
 def record_set_of(name: str, record_type: str, records: Sequence[DomainRecord]) -> RecordSet | None:

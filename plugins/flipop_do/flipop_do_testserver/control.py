@@ -6,10 +6,11 @@ GET      /_test/violations       what broke the API's document: nothing, if all 
 GET      /_test/state            droplets, addresses, settings, and domains with their records
 POST     /_test/droplets         {"count": 2, "region": "nyc3"} or {"name", "region", "id"}: {"ids": […]}
 POST     /_test/droplets/delete  {"id": 1}
-POST     /_test/addresses        {"count": 2, "region": "nyc3", "droplet_id": null, "ip": "", "ipv6": false}: {"ips": […]}
+POST     /_test/addresses        {"count": 2, "region": "nyc3", "droplet_id": null, "ip": ""}: {"ips": […]};
+                                 "ipv6": true for IPv6
 POST     /_test/domains          {"domain": "example.com"}
 POST     /_test/domains/delete   {"domain": "example.com"}
-POST     /_test/records          {"domain", "record_type": "A", "name": "www", "data", "ttl": 1800}: {"id": 1}; unchecked
+POST     /_test/records          {"domain", "record_type", "name": "www", "data", "ttl": 1800}: {"id": 1}; unchecked
 POST     /_test/records/delete   {"domain": "example.com", "record_id": 1}
 POST     /_test/prefixes         {"prefix": "192.0.2.0/24", "region": "nyc3"}: {"uuid": "…"}
 POST     /_test/move             {"ip": "…", "droplet_id": 1 or null}: behind the API's back, at once

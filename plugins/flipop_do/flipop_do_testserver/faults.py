@@ -28,7 +28,8 @@ AFTER_EFFECT = frozenset({"status_after_effect", "drop_after_effect", "hang_afte
 class Fault(msgspec.Struct):
     """What happens to the next ``times`` requests of ``method`` (any when empty) whose path ``path`` is found in.
 
-    ``times`` below 0 means for ever. ``id`` and ``message`` make the error body; ``headers`` are added to the answer.
+    Several methods are separated by ``|``. ``times`` below 0 means for ever. ``id`` and ``message`` make the error
+    body; ``headers`` are added to the answer.
     """
 
     kind: str
@@ -75,7 +76,8 @@ class Faults:
         """Return the fault for this request, None when there is none."""
         with self._lock:
             for fault in self._script:
-                if fault.times and fault.method in {"", method} and re.search(fault.path, path):
+                named = not fault.method or method in fault.method.split("|")
+                if fault.times and named and re.search(fault.path, path):
                     fault.times -= 1
                     return fault
         return None

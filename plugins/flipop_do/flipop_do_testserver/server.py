@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flipop_do_testserver.account import Account, ApiError, Settings
 from flipop_do_testserver.api import Api
@@ -177,22 +177,23 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         owner = self.server.owner
         parts = urlsplit(self.path)
+        path = unquote(parts.path)  # the SDK quotes the colons of an IPv6 address
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        if parts.path.startswith("/_test/"):
-            status, answer = owner.control.answer(self.command, parts.path, json.loads(body) if body else {})
+        if path.startswith("/_test/"):
+            status, answer = owner.control.answer(self.command, path, json.loads(body) if body else {})
             self._send(status, {"content-type": "application/json"}, answer)
             return
-        entry = Entry(time.monotonic(), self.command, parts.path, parts.query, _loose_json(body))
+        entry = Entry(time.monotonic(), self.command, path, parts.query, _loose_json(body))
         entry.user_agent = self.headers.get("user-agent", "")
         owner.journal.add(entry)
         owner.stopping.wait(owner.settings.latency_seconds)
-        fault = owner.faults.take(self.command, parts.path)
+        fault = owner.faults.take(self.command, path)
         entry.fault = fault.kind if fault else ""
         if fault and fault.kind not in AFTER_EFFECT:
             self._fail(fault, entry)
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, parts.path, parts.query, headers, body)
+        request = Request(self.command, path, parts.query, headers, body)
         reply, extra = owner.answer(request, parts.query, headers)
         answer = b"" if reply.body is None else json.dumps(reply.body).encode()
         sent = {"content-type": "application/json"} if reply.body is not None else {}

@@ -57,7 +57,7 @@ def test_provider_satisfies_the_protocol(provider: IPProvider) -> None:
     assert provider.capabilities is CAPABILITIES
     assert CAPABILITIES.atomic_reassign
     assert CAPABILITIES.create_on_node
-    assert (CAPABILITIES.max_ips_per_node, CAPABILITIES.address_families) == (1, ("IPv4",))
+    assert (CAPABILITIES.max_ips_per_node, CAPABILITIES.address_families) == (1, ("IPv4", "IPv6"))
 
 
 class TestCreate:
@@ -259,7 +259,7 @@ class TestAssign:
             provider.find_created(CreateRequest("claim", provider_id=provider_id))
         assert server.journal.count("POST") == 0
 
-    @pytest.mark.parametrize("address", ["", "x", "2001:db8::1", "198.18.0.1/../2", "198.18.0.01"])
+    @pytest.mark.parametrize("address", ["", "x", "2001:db8::1%eth0", "2001:db8::g", "198.18.0.1/../2", "198.18.0.01"])
     def test_what_is_no_address(self, provider: IPProvider, server: DigitalOceanServer, address: str) -> None:
         for mutate in (provider.unassign, provider.delete, lambda ip: provider.assign(ip, node(1))):
             with pytest.raises(Rejected):

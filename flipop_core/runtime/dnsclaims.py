@@ -1,0 +1,87 @@
+"""Which resource keeps which record set, so that no two of them fight over one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from flipop_core.errors import ConfigError
+from flipop_core.model import Key
+from flipop_core.plan.dns import RecordName
+from flipop_core.plan.dnsvalues import node_record_type
+from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
+from flipop_core.resources.types import DNSRecordSet, RecordStatus
+from flipop_core.runtime.poolrecords import record_type_of
+from flipop_core.runtime.records import Claim
+from flipop_core.runtime.recordsets import provider_of
+from flipop_core.runtime.recordtargets import record_target
+from flipop_core.runtime.reflector import Reflector
+
+_Identity = tuple[str, str, str]
+
+
+class DNSClaims:
+    """The claims of all pools and NodeDNSRecordSets, by what they name; worked out anew after `changed`."""
+
+    def __init__(self, pools: Reflector[PoolView], record_sets: Reflector[RecordSetView]) -> None:
+        self._pools = pools
+        self._record_sets = record_sets
+        self._index: dict[_Identity, list[Claim]] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the resources have been listed, as far as the API server serves them."""
+        return all(reflector.store.synced or reflector.problem for reflector in (self._pools, self._record_sets))
+
+    def changed(self) -> None:
+        """Forget what was worked out. Safe to call from any thread."""
+        self._index = None
+
+    def of(self, name: RecordName) -> tuple[Claim, ...]:
+        """Return the claims to a record set, the first one first: who keeps it already, then by age, then by name."""
+        index = self._index
+        if index is None:
+            index = {}
+            for claim in self._claims():
+                index.setdefault(_identity(claim.name), []).append(claim)
+            self._index = index
+        return tuple(
+            sorted(index.get(_identity(name), ()), key=lambda claim: (not claim.kept, claim.created, claim.key))
+        )
+
+    def _claims(self) -> Iterator[Claim]:
+        for pool in self._pools.store.values():
+            if pool.spec is not None and pool.spec.dns_record_set is not None:
+                spec = pool.spec.dns_record_set
+                provider = spec.provider or pool.spec.provider
+                yield from _claim(
+                    pool.key, pool.metadata, spec, provider, record_type_of(pool.spec), pool.status.records
+                )
+        for view in self._record_sets.store.values():
+            if view.spec is not None:
+                spec, record_type = view.spec.dns_record_set, node_record_type(view.spec.address_type)
+                yield from _claim(
+                    view.key, view.metadata, spec, provider_of(view.spec), record_type, view.status.records
+                )
+
+
+def _claim(
+    key: Key,
+    metadata: Metadata,
+    spec: DNSRecordSet,
+    provider: str,
+    record_type: str,
+    records: Iterable[RecordStatus],
+) -> Iterator[Claim]:
+    """Yield the claim, none for a resource that is being deleted or names nothing."""
+    if metadata.deletion_timestamp is not None:
+        return
+    try:
+        target = record_target(spec, provider, record_type)
+    except ConfigError:
+        return  # the resource's own condition says so
+    kept = any((record.provider, record.name, record.type) == _identity(target.name) for record in records)
+    yield Claim(key, target.name, target.ownership, kept, metadata.creation_timestamp)
+
+
+def _identity(name: RecordName) -> _Identity:
+    return name.provider, name.name, name.type

@@ -1,0 +1,103 @@
+"""What a spec's dnsRecordSet asks for: checked, and in the one spelling that everything else compares."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flipop_core.dnsnames import DNSNameError, check_name, record_fqdn, zone_name
+from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.plan.dns import Ownership, RecordName
+from flipop_core.providers import ProviderCapabilities
+from flipop_core.registry import ProviderRegistry
+from flipop_core.resources.types import DNSRecordSet, RecordStatus
+
+DEFAULT_TTL_SECONDS = 60
+
+
+class RecordTarget(msgspec.Struct, frozen=True):
+    """A record set to keep: where, how, and whether to remove it when it is no longer wanted."""
+
+    name: RecordName
+    ttl_seconds: int
+    proxied: bool | None
+    ownership: Ownership | None
+    reclaim: bool
+
+    @property
+    def status(self) -> RecordStatus:
+        """How the status remembers it."""
+        owner = self.ownership
+        return RecordStatus(
+            provider=self.name.provider,
+            zone=self.name.zone,
+            name=self.name.name,
+            type=self.name.type,
+            owner_id=owner.owner_id if owner is not None else "",
+            exclusive=owner.exclusive if owner is not None else False,
+            reclaim_policy="Delete" if self.reclaim else "Retain",
+        )
+
+
+def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> RecordTarget:
+    """Return what the spec asks for, zone and name in their one spelling. Raises ResourceInvalid."""
+    for field, value in (("zone", spec.zone), ("recordName", spec.record_name)):
+        if not value:
+            raise ResourceInvalid(f"spec.dnsRecordSet.{field}", value, "name it; it has no default")
+    try:
+        zone = zone_name(spec.zone)
+    except DNSNameError as error:
+        raise ResourceInvalid("spec.dnsRecordSet.zone", spec.zone, str(error), reason="InvalidName") from None
+    try:
+        name = record_fqdn(spec.record_name, zone)
+    except DNSNameError as error:
+        raise ResourceInvalid(
+            "spec.dnsRecordSet.recordName", spec.record_name, str(error), reason="InvalidName"
+        ) from None
+    ownership = None
+    if spec.ownership is not None:
+        ownership = Ownership(spec.ownership.owner_id, exclusive=spec.ownership.policy == "takeover")
+    return RecordTarget(
+        RecordName(provider, zone, name, record_type),
+        spec.ttl or DEFAULT_TTL_SECONDS,
+        spec.proxied,
+        ownership,
+        reclaim=spec.reclaim_policy == "Delete",
+    )
+
+
+def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: ProviderRegistry) -> ConfigError | None:
+    """Return what is wrong with a spec's record set, by itself and for its provider; None for nothing."""
+    try:
+        target = record_target(spec, provider, record_type)
+        capabilities = registry.dns_factory(provider).capabilities
+        registry.dns_provider(provider)
+    except ConfigError as error:
+        return error
+    if 0 < spec.ttl < capabilities.min_ttl_seconds:
+        return ResourceInvalid(
+            "spec.dnsRecordSet.ttl",
+            spec.ttl,
+            f"{provider} allows {capabilities.min_ttl_seconds} s and more",
+            reason="InvalidTTL",
+        )
+    if record_type not in capabilities.record_types:
+        return ResourceInvalid(
+            "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason="Unsupported"
+        )
+    return _check_ownership(target, capabilities)
+
+
+def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
+    """Return what keeps the records from being marked."""
+    if target.ownership is None or capabilities.record_comments:
+        return None
+    provider, name = target.name.provider, target.name.registry.name
+    if "TXT" not in capabilities.record_types:
+        mend = f"{provider} has neither comments nor TXT records to mark it with: remove ownership"
+        return ResourceInvalid("spec.dnsRecordSet.ownership", target.ownership.owner_id, mend, reason="Unsupported")
+    try:
+        check_name(name)
+    except DNSNameError as error:
+        mend = f"the TXT record that marks it would be {name}: {error}"
+        return ResourceInvalid("spec.dnsRecordSet.recordName", target.name.name, mend, reason="InvalidName")
+    return None

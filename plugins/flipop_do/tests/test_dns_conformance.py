@@ -1,0 +1,107 @@
+"""The core's conformance kit for DNS, run through the official SDK against the HTTP DigitalOcean."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from flipop_core import DNSProvider, ProviderContext, RecordSet, Rejected
+from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarness, FaultKind
+from flipop_core.testing.dns_rules import TEXTS, TTL_SECONDS, ensure, holds_values, name_in
+from flipop_do import CREDENTIAL_VARIABLE, build_dns_provider
+from flipop_do_testserver import DigitalOceanServer, Record, Settings
+
+TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
+WRITES = "POST|PATCH|DELETE"
+KINDS: dict[FaultKind, str] = {
+    "rate_limited": "retry_after",
+    "unavailable": "status",
+    "lost_answer": "drop_after_effect",
+    "hang": "hang",
+}
+
+
+class Harness(DNSProviderHarness):
+    zone = "example.com"
+    timeout_seconds = 0.6
+    secrets = (TOKEN, WRONG_TOKEN)
+    faults = frozenset(KINDS)
+
+    def __init__(self, server: DigitalOceanServer) -> None:
+        self.server = server
+        self.domains = server.domains
+        self.domains.add(self.zone)
+        self.provider = self._new_provider(TOKEN)
+
+    def _new_provider(self, token: str) -> DNSProvider:
+        context = ProviderContext(
+            {CREDENTIAL_VARIABLE: token}, endpoint=self.server.url, timeout_seconds=self.timeout_seconds
+        )
+        return build_dns_provider(context)
+
+    def record_sets(self) -> Mapping[tuple[str, str], RecordSet]:
+        grouped: defaultdict[tuple[str, str], list[Record]] = defaultdict(list)
+        for record in self.domains.records(self.zone):
+            grouped[self._fqdn(record.name), record.type].append(record)
+        return {
+            (name, kind): RecordSet(name, kind, records[0].ttl, tuple(sorted(record.data for record in records)))
+            for (name, kind), records in grouped.items()
+        }
+
+    def put_record_set(self, record_set: RecordSet) -> None:
+        name = self._relative(record_set.name)
+        for record in self.domains.records(self.zone, name, record_set.type):
+            self.domains.remove_record(self.zone, record.id)
+        for value in record_set.values:
+            self.domains.add_record(self.zone, record_set.type, name, value, record_set.ttl_seconds)
+
+    def unknown_zone(self) -> str:
+        return "unknown.example"
+
+    def ttl_seconds(self, name: str, record_type: str, value: str) -> int:
+        records = self.domains.records(self.zone, self._relative(name), record_type)
+        return next(record.ttl for record in records if record.data == value)
+
+    def put_cname(self, name: str, target: str) -> bool:
+        self.domains.add_record(self.zone, "CNAME", self._relative(name), target)
+        return True
+
+    def writes(self) -> int | None:
+        return sum(self.server.journal.count(method) for method in WRITES.split("|"))
+
+    def with_wrong_credentials(self) -> DNSProvider | None:
+        return self._new_provider(WRONG_TOKEN)
+
+    def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
+        seconds = retry_after_seconds if kind == "rate_limited" else 30.0
+        method = "GET" if operation == "get_record_set" else WRITES
+        self.server.faults.add(method, kind=KINDS[kind], status=503, seconds=seconds)
+
+    def _relative(self, name: str) -> str:
+        return "@" if name == self.zone else name.removesuffix(f".{self.zone}")
+
+    def _fqdn(self, name: str) -> str:
+        return self.zone if name == "@" else f"{name}.{self.zone}"
+
+
+class TestDigitalOcean(DNSProviderContract):
+    @pytest.fixture
+    def harness(self) -> Iterator[Harness]:
+        with DigitalOceanServer(Settings(token=TOKEN)) as server:
+            yield Harness(server)
+        assert server.violations == []
+
+    def test_texts_are_kept(self, harness: DNSProviderHarness) -> None:
+        """As the kit has it, but for backslashes: the service alters them, so such a text is Rejected instead."""
+        name = name_in(harness)
+        kept = [text for text in TEXTS if text and "\\" not in text]
+        assert len(kept) == len(TEXTS) - 2
+        ensure(harness, RecordSet(name, "TXT", TTL_SECONDS, tuple(kept)))
+        holds_values(harness, name, "TXT", kept, "TXT values")
+        for text in set(TEXTS) - set(kept):
+            with pytest.raises(Rejected, match="backslash"):
+                harness.provider.ensure_record_set(harness.zone, RecordSet(name, "TXT", TTL_SECONDS, (*kept, text)))
+        ensure(harness, RecordSet(name, "TXT", TTL_SECONDS, (kept[0],)), scope=kept)
+        holds_values(harness, name, "TXT", [kept[0]], "TXT values in a scope")
