@@ -179,7 +179,7 @@ class Director:
         if moved:
             self._failed("Something has moved that should not have")
             return
-        self._say("done", "nothing moved, and no call asked for it", QUIET_SECONDS)
+        self._say("done", "nothing moved, and flipop asked for no move", QUIET_SECONDS)
 
     def _failed(self, text: str) -> None:
         """Count a step that went wrong, and bring everything back so that the next one can begin."""
@@ -219,10 +219,18 @@ class Director:
             if row.state != "active" or row.address not in scene.node(row.node).addresses:
                 continue
             if row.address not in self._active or self._expected.get(row.address) == row.node:
-                self._say("done", f"{row.address} is active on {row.node}", time.monotonic() - self._caused)
+                self._say("done", f"{row.address} is active on {row.node}", self._active_at(row.address) - self._caused)
                 self._active.add(row.address)
                 self._expected.pop(row.address, None)
         return not waiting
+
+    def _active_at(self, address: str) -> float:
+        """Return the time of now, or of the write that publishes the address if that came first: it was active then."""
+        if address in self._published.get(POOL_RECORD, ()):
+            return time.monotonic()
+        writes = [(call.time, *_written(call)) for call in self._new_calls(_RECORD_WRITES)]
+        published = (began for began, name, values in writes if name == POOL_RECORD and address in values)
+        return min(published, default=time.monotonic())
 
     def _tell_mutation(self, call: Call) -> None:
         self._say("refused" if call.failed else "call", _mutation(call), call.time - self._caused)

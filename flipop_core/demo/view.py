@@ -27,7 +27,7 @@ _LINE_STYLES: dict[LineKind, str] = {
     "done": "green",
     "failed": "bold red",
 }
-_RECORD_NOTES = {POOL_RECORD: "IPs of pool ingress", NODES_RECORD: "its fit nodes"}
+_RECORD_NOTES = {POOL_RECORD: "floating IPs of ingress", NODES_RECORD: "nodes fit for ingress"}
 _STATE_STYLES = {"active": "green", "in-progress": "magenta", "disabled": "dim"}
 
 
@@ -153,7 +153,7 @@ def _addresses(scene: Scene) -> Table:
 
 
 def _records(scene: Scene) -> Table:
-    table = _table((" ", len(NODES_RECORD)), (" ", 37), (" ", 20), headed=False)
+    table = _table((" ", len(NODES_RECORD)), (" ", 37), (" ", 23), headed=False)
     for row in scene.records:
         table.add_row(row.name, Text(", ".join(row.values) or "-", "bold"), Text(_RECORD_NOTES[row.name], "dim"))
     return table

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI
 from flipop_core.config import Settings
-from flipop_core.errors import ClusterError, ConfigError, FlipopError, ResourceInvalid
+from flipop_core.errors import ConfigError, FlipopError, ResourceInvalid
 from flipop_core.model import Applied, Created, Key
 from flipop_core.plan.actions import (
     AnnotateNode,
@@ -47,13 +47,14 @@ from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.metrics import Metrics, PoolSample
 from flipop_core.runtime.nodes import NodeAnnotator
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.poolrecords import PoolRecords
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import Writer
+from flipop_core.runtime.writer import FENCED_SECONDS, Writer
 
 _log = structlog.get_logger(__name__)
 
@@ -251,7 +252,9 @@ class PoolController:
     def _annotated(self, key: Key, action: AnnotateNode, error: FlipopError | None) -> None:
         if error is None:
             self._memories[key] = remember_annotated(self._memories.get(key, PoolMemory()), action)
-        elif isinstance(error, ClusterError):
+        elif isinstance(error, NotLeader):
+            self._queue.add_after(key, FENCED_SECONDS)
+        else:
             wait = self._queue.retry(key)
             _log.warning("node not annotated", node=action.node, error=str(error), retry_seconds=wait)
 
@@ -280,7 +283,7 @@ class PoolController:
         memory = self._memories.get(owner)
         if isinstance(action, CreateAddress) and memory is not None and memory.creation is not None:
             self._memories[owner] = replace(memory, creation=replace(memory.creation, phase="begun"))
-        self._queue.add(owner)
+        self._queue.add_after(owner, FENCED_SECONDS)
 
     def operation_ended(self, operation: Operation, *, effect: bool) -> None:
         """Remember that an accepted operation is confirmed, or had no effect."""

@@ -18,7 +18,7 @@ from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer, merge_difference
+from flipop_core.runtime.writer import FENCED_SECONDS, WRITE_TIMEOUT_SECONDS, Writer, merge_difference
 
 _log = structlog.get_logger(__name__)
 
@@ -142,6 +142,8 @@ class ObjectWriter(Generic[V]):
             self._queue.add(key)
         elif isinstance(error, Conflict):
             self._queue.add(key)
-        elif error is not None and not isinstance(error, ObjectNotFound | NotLeader):
+        elif isinstance(error, NotLeader):
+            self._queue.add_after(key, FENCED_SECONDS)
+        elif error is not None and not isinstance(error, ObjectNotFound):
             wait = self._queue.retry(key)
             _log.warning("write failed", resource=str(key), error=str(error), retry_seconds=wait)

@@ -15,6 +15,8 @@ from flipop_core.runtime.leader import Fence
 from flipop_core.runtime.metrics import Metrics
 
 WRITE_TIMEOUT_SECONDS = 5.0
+FENCED_SECONDS = 0.5
+"""How long a key waits whose call was not sent, since too little of the lease was left: a renewal is due by then."""
 
 _log = structlog.get_logger(__name__)
 

@@ -315,8 +315,8 @@ def test_the_same_input_gives_the_same_plan() -> None:
     observed = observe({A: None, B: "m4", C: "m1"}, unfit="n4", ips=(A, B, C), desired=2)
     turned = replace(
         observed,
-        nodes=dict(reversed(observed.nodes.items())),
-        inventory=replace(observed.inventory, records=dict(reversed(observed.inventory.records.items()))),
+        nodes=dict(sorted(observed.nodes.items(), reverse=True)),
+        inventory=replace(observed.inventory, records=dict(sorted(observed.inventory.records.items(), reverse=True))),
     )
     assert plan(observed) == plan(turned)
     assert plan(observed).actions

@@ -306,9 +306,10 @@ class Process:
     def read_ended(self, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None) -> None:
         """Come back to the pools that asked; after a read of the whole account, to all."""
         self.queue.update(keys)
-        if error is None and not addresses:
-            self.queue |= self.pools.keys()
-        for key in keys if error is not None else ():
+        if error is None:
+            self.queue |= self.pools.keys() if not addresses else set()
+            return
+        for key in keys:
             memory = self.memories.get(key, PoolMemory())
             for address in addresses:
                 backoff = next_backoff(memory.addresses.get(address), error, self.world.now, 1.0)

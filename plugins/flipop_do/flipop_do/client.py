@@ -45,6 +45,7 @@ PAGE_SIZE = 200
 """Items per page, the most the API gives."""
 
 _MARGIN_SECONDS = 0.1
+_LEAST_SHARE = 0.25
 _RETRY_AFTER_DEFAULT_SECONDS = 5.0
 _RETRY_AFTER_MAX_SECONDS = 3600.0
 _MESSAGE_MAX_LENGTH = 200
@@ -139,9 +140,9 @@ class DigitalOceanClient:
             _budget_end.reset(token)
 
     def is_spent(self) -> bool:
-        """Whether the time of the `budget` of this thread is used up."""
+        """Whether so little is left of the `budget` of this thread that one more mutation might not be answered."""
         end = _budget_end.get()
-        return end is not None and end - time.monotonic() <= _MARGIN_SECONDS
+        return end is not None and end - time.monotonic() < self.timeout_seconds * _LEAST_SHARE
 
     def _seconds_left(self) -> float:
         end = _budget_end.get()
