@@ -80,13 +80,16 @@ class IPProvider(Protocol):
         """Constant for the life of the object; reading it makes no call."""
         ...
 
-    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
+    def list_addresses(
+        self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
+    ) -> Mapping[str, AddressRecord]:
         """Read all addresses of the account and in any case the ``wanted`` ones, in as few calls as possible.
 
-        The answer tells the core three things at once: who holds a pool's addresses, which nodes are taken by whoever
-        else, and which addresses existed before one is created. Unassigned addresses of a BYOIP range may be left out
-        unless wanted. A wanted address without a record is the answer "not found". Must not answer from a cache.
-        Errors: Retryable, AccessDenied.
+        The answer tells the core three things at once: who holds a pool's addresses, which nodes are taken by
+        whoever else, and which addresses existed before one is created. Unassigned addresses of a BYOIP range
+        may be left out unless wanted, and so may addresses of other ``families`` than those asked for. A wanted
+        address without a record is the answer "not found". Must not answer from a cache. Errors: Retryable,
+        AccessDenied.
         """
         ...
 

@@ -308,7 +308,10 @@ class TestPlan:
     def test_nothing_to_do(self, controller: Controller) -> None:
         controller.plans = [IDLE]
         result = invoke("plan")
-        assert (result.exit_code, result.stdout) == (0, "default/idle: nothing to do\n\n1 resource, 0 actions to take.\n")
+        assert (result.exit_code, result.stdout) == (
+            0,
+            "default/idle: nothing to do\n\n1 resource, 0 actions to take.\n",
+        )
 
     def test_no_pool(self, controller: Controller) -> None:
         result = invoke("plan")

@@ -122,7 +122,7 @@ class Director:
     def _play(self, steps: Sequence[Step], round_number: int) -> None:
         for number, step in enumerate(steps, 1):
             target = step.pick(self._stage.scene())
-            fields = {**msgspec.structs.asdict(target), "recheck": f"{self._stage.recheck_seconds:g} s"}
+            fields = {**msgspec.structs.asdict(target), "recheck": f"{self._stage.recheck_seconds:.3g} s"}
             title, why = step.title.format(**fields), step.why.format(**fields)
             self.progress = Progress(title, why, round_number, number, len(steps))
             self._say("step", title)

@@ -26,7 +26,7 @@ class Transcript:
         """Print what this is."""
         self._print("flipop demo: the real controller on a simulated cluster and provider.")
         self._print(
-            f"A call to the provider takes {duration(LATENCY_SECONDS)}, moving an address {stage.action_seconds:g} s "
+            f"A call to the provider takes {duration(LATENCY_SECONDS)}, moving an address {stage.action_seconds:.3g} s "
             "more. Each time below is real, and counts from the cause, such as the write of a node's status."
         )
 

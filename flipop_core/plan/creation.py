@@ -92,8 +92,13 @@ def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
 
 
 def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> None:
-    """Choose among the addresses that the creation may have made; those that a resource claims it did not make."""
-    unclaimed = [address for address in creation.found if address not in draft.observed.claims]
+    """Choose among the addresses that the creation may have made; those that a resource claims it did not make.
+
+    One that only a write under way claims for this pool is not recorded yet.
+    """
+    others = draft.observed.claims.keys() - {address for address in creation.found if draft.owns(address)}
+    others |= set(pool_addresses(draft.observed))
+    unclaimed = [address for address in creation.found if address not in others]
     look_at = creation.backoff.not_before if creation.backoff else draft.now
     if not unclaimed and creation.looked_at - creation.since >= SETTLE_SECONDS:
         _create(draft, pending, draft.now)

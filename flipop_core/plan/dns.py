@@ -24,6 +24,7 @@ _OWNER = "external-dns/owner="
 _VALUES = "flipop/values="
 _COMMENT = "flipop/owner="
 _TEXT_LENGTH = 255  # of one string of a TXT record
+_FRESH_SECONDS = 15.0  # more than a call takes; what others may have changed since is read before it is written
 _RECHECK_SECONDS = (2.0, 300.0)  # a name that holds foreign values is read again, ever more rarely
 
 
@@ -194,12 +195,16 @@ def plan_record(observed: RecordObservation, now: float) -> RecordPlan:
         return _held(observed.gate.reason, observed.gate.message, observed.gate.not_before)
     if observed.backoff is not None and observed.backoff.not_before > now:
         return _held(observed.backoff.reason, observed.backoff.error, observed.backoff.not_before)
-    unread = [] if observed.current.read else [observed.name]
-    if _uses_registry(observed) and not observed.registry.read:
-        unread.append(observed.name.registry)
-    if unread:
-        return RecordPlan(read=tuple(unread))
-    return _plan_removal(observed) if observed.remove else _plan_values(observed, now)
+    known = {observed.name: observed.current}
+    if _uses_registry(observed):
+        known[observed.name.registry] = observed.registry
+    if unread := tuple(name for name, state in known.items() if not state.read):
+        return RecordPlan(read=unread)
+    plan = _plan_removal(observed) if observed.remove else _plan_values(observed, now)
+    if plan.action is not None and observed.shared:
+        outdated = tuple(name for name, state in known.items() if now - state.read_at > _FRESH_SECONDS)
+        return RecordPlan(read=outdated) if outdated else plan
+    return plan
 
 
 def owned_values(observed: RecordObservation) -> frozenset[str]:

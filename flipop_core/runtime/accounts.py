@@ -65,7 +65,10 @@ class AccountListener(Protocol):
 
 
 class Account:
-    """See the module. ``wanted`` returns the addresses that resources use, and by whom."""
+    """See the module.
+
+    ``wanted`` returns the addresses that resources use, and by whom; ``families`` of which families they are.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Account:
         fence: Fence,
         listener: AccountListener,
         wanted: Callable[[], Mapping[str, Key]],
+        families: Callable[[], frozenset[str]],
         clock: Callable[[], float],
         jitter: Callable[[], float],
         wake_at: Callable[[float], None],
@@ -93,6 +97,7 @@ class Account:
         self._fence = fence
         self._listener = listener
         self._wanted = wanted
+        self._families = families
         self._clock = clock
         self._jitter = jitter
         self._wake_at = wake_at
@@ -184,7 +189,8 @@ class Account:
             return
         self._reading_all = True
         wanted = frozenset(self._wanted())
-        self._calls.submit(lambda: self._read_all(wanted))
+        families = self._families()
+        self._calls.submit(lambda: self._read_all(wanted, families))
 
     def read(self, key: Key, addresses: Collection[str]) -> None:
         """Read some addresses; ``key`` is told when it ends. The lock must be held."""
@@ -199,10 +205,12 @@ class Account:
         self.inventory = Inventory()
         self.gate = self.read_gate = Gate()
 
-    def _read_all(self, wanted: frozenset[str]) -> None:
+    def _read_all(self, wanted: frozenset[str], families: frozenset[str]) -> None:
         started = self._clock()
         key = Key("Account", "", self.name)
-        answer = self._calls.timed("ListIPs", key, lambda: self._provider.list_addresses(wanted), read=True)
+        answer = self._calls.timed(
+            "ListIPs", key, lambda: self._provider.list_addresses(wanted, families=families), read=True
+        )
         with self._lock:
             self._reading_all = False
             now = self._clock()

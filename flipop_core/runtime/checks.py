@@ -48,7 +48,8 @@ def _check_family(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) 
     family = pool_family(spec)
     if family not in capabilities.address_families:
         have = ", ".join(capabilities.address_families)
-        return ResourceInvalid("spec.ipFamily", family, f"{spec.provider} has {have} only", reason="Unsupported")
+        field, value = ("spec.ips[0]", spec.ips[0]) if spec.ips and not spec.ip_family else ("spec.ipFamily", family)
+        return ResourceInvalid(field, value, f"{spec.provider} has {have} only", reason="Unsupported")
     for index, address in enumerate(spec.ips):
         if family_of(address) != family:
             return ResourceInvalid(

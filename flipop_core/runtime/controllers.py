@@ -42,7 +42,7 @@ from flipop_core.plan.outcomes import (
 from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.report import DNSReport, invalid_status, pool_status
 from flipop_core.resources.parse import PoolView, decode_pool
-from flipop_core.resources.types import RECLAIM_FINALIZER
+from flipop_core.resources.types import RECLAIM_FINALIZER, pool_family
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.events import EventRecorder
@@ -175,6 +175,11 @@ class PoolController:
             if memory.creation is not None and memory.creation.address:
                 claims.addresses.setdefault(memory.creation.address, key)
         return claims
+
+    def families(self, provider: str) -> frozenset[str]:
+        """Return the families of the addresses that the provider's pools use."""
+        specs = [pool.spec for pool in self._pools.values() if pool.spec is not None]
+        return frozenset(pool_family(spec) for spec in specs if spec.provider == provider)
 
     def keys_of(self, provider: str) -> tuple[Key, ...]:
         """Return the pools of a provider."""
@@ -354,5 +359,5 @@ class PoolController:
 
 
 def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:
-    """Whether nothing is known of the pool's addresses yet, and nothing keeps the provider from being asked."""
-    return observed.inventory.read_at == NEVER and not plan.holds
+    """Whether the pool's addresses are about to be read for the first time, and nothing is known to be wrong."""
+    return plan.reread_all and observed.inventory.read_at == NEVER and not plan.holds

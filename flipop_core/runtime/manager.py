@@ -194,6 +194,7 @@ class Manager:
                 fence=self.leadership.fence,
                 listener=self.controller,
                 wanted=lambda: self.controller.claims(name).addresses,
+                families=lambda: self.controller.families(name),
                 clock=self._clocks.monotonic,
                 jitter=self._clocks.jitter,
                 wake_at=lambda moment: self.queue.add_after(key, max(0.0, moment - self._clocks.monotonic())),

@@ -84,9 +84,12 @@ class InMemoryIPProvider(_Client):
     hang. ``token`` is checked against the cloud's.
     """
 
-    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
-        """Read all addresses of the account, which the wanted ones are among if they exist."""
-        return self._read("list_addresses", {"wanted": tuple(wanted)}, self._cloud.records)
+    def list_addresses(
+        self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
+    ) -> Mapping[str, AddressRecord]:
+        """Read all addresses of the account, which the wanted ones, and those of all families, are among."""
+        arguments = {"wanted": tuple(wanted), "families": tuple(families)}
+        return self._read("list_addresses", arguments, self._cloud.records)
 
     def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
         """Read a few addresses."""

@@ -59,13 +59,17 @@ class Hold:
 
 
 class ApiProxy:
-    """Forwards to the API server at `url`; a context manager. `url` of its own is ``http://127.0.0.1:<port>``."""
+    """Forwards to the API server at `url`; a context manager. `url` of its own is ``http://127.0.0.1:<port>``.
+
+    What `refused` accepts is answered with 503.
+    """
 
     def __init__(self, url: str, ca_file: Path) -> None:
         self.upstream_url = url
         self.pool = urllib3.PoolManager(ca_certs=str(ca_file), maxsize=32)
         self._lock = threading.Lock()
         self._requests: list[ApiRequest] = []
+        self.refused: Callable[[ApiRequest], bool] = lambda _: False
         self._holds: list[Hold] = []
         self._claimed: list[Hold] = []
         self._sockets: set[socket.socket] = set()
@@ -183,6 +187,11 @@ class _Handler(BaseHTTPRequestHandler):
         hold = owner.note(request)
         if hold is not None and hold.when == "before":
             self._keep(hold)
+            return
+        if owner.refused(request):
+            self.send_response_only(503)
+            self.send_header("content-length", "0")
+            self.end_headers()
             return
         headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
         try:

@@ -116,7 +116,7 @@ def test_an_unknown_provider_is_told_with_those_there_are(world: World) -> None:
 def test_an_address_of_a_family_that_the_provider_lacks_is_told(world: World) -> None:
     world.pool(provider="memory", ips=["2001:db8::1"])
     world.controller(variables=memory_provider(world.directory))
-    condition = world.until_reason("InvalidAddress")
+    condition = world.until_reason("Unsupported")
     assert condition["message"].startswith("spec.ips[0]")
     assert "IPv4" in condition["message"]
 

@@ -90,3 +90,32 @@ def test_a_second_term_signal_ends_the_process_at_once(world: World) -> None:
     controller.await_line(msg="stopping: a second signal exits at once")
     controller.terminate()
     assert controller.await_exit(2.0) == 1
+
+
+def test_a_renewal_that_comes_late_delays_the_work_and_loses_none(world: World) -> None:
+    """A call is sent only while more of the lease is left than it may take; what was held back is done later."""
+    first, second = world.nodes(2)
+    address = world.cloud.account.add_address()
+    world.pool(ips=[address])
+    proxy, kubeconfig = world.proxy()
+    controller = world.controller(kubeconfig=kubeconfig)
+    world.until_moved(address, first)
+    world.until_at_rest()
+    proxy.refused = lambda request: request.writes and request.to_lease
+    renewed = max(request.time for request in proxy.requests() if request.to_lease and request.writes)
+    time.sleep(max(0.0, renewed + 6.0 - time.monotonic()))
+    calls, writes = world.mutations(), proxy.writes()
+    world.change(assignmentCoolOffSeconds=1)
+    world.cluster.set_node_ready(first.name, ready=False)
+    time.sleep(max(0.0, renewed + 7.5 - time.monotonic()))
+    assert (world.mutations(), proxy.writes()) == (calls, writes)
+    reconciles = int(sum(float(line.split()[-1]) for line in _metric(controller, "flipop_reconciles_total")))
+    proxy.refused = lambda _: False
+    world.until_moved(address, second, timeout_seconds=5.0)
+    world.until(lambda: world.status()["observedGeneration"] == 2, "the status", 5.0)
+    assert reconciles < 60, "it was tried without a pause"
+    assert len(controller.lines(msg="lease acquired")) == 1, "the lease was lost, and this tells nothing"
+
+
+def _metric(controller: Controller, name: str) -> list[str]:
+    return [line for line in controller.get("/metrics")[1].splitlines() if line.startswith(name)]

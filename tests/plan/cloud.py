@@ -67,7 +67,9 @@ class Cloud:
 
     # -- what the controller calls -----------------------------------------------------------------------------------
 
-    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
+    def list_addresses(
+        self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
+    ) -> Mapping[str, AddressRecord]:
         """Return every record; BYOIP addresses that nobody holds only when wanted."""
         self._fail_read()
         seen = self._seen()

@@ -15,6 +15,7 @@ from flipop_core.plan.observed import Creation, Operation, PoolMemory, PoolObser
 from flipop_core.resources.parse import AddressLedger
 
 from .builders import (
+    KEY,
     NOW,
     OTHER,
     A,
@@ -233,6 +234,19 @@ STATES: dict[str, tuple[PoolObservation, list[str]]] = {
             operations={"c9": Operation("create", "c9", OTHER, NOW)},
         ),
         [],
+    ),
+    "found one that is being recorded: record it": (
+        pending(creation("found", since=NOW - 99, found=(A,), looked_at=NOW, backoff=waiting(60)), claims={A: KEY}),
+        [f"record created address {A}"],
+    ),
+    "found one that a person has given the pool meanwhile: it is settled": (
+        pending(
+            creation("found", since=NOW - 99, found=(A,), looked_at=NOW, backoff=waiting(60)),
+            found={A: "m1"},
+            ips=(A,),
+            claims={A: KEY},
+        ),
+        ["record that no address is needed any more"],
     ),
     "found only others', too early to be certain: look again": (
         pending(

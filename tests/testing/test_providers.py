@@ -254,7 +254,7 @@ def test_the_journal_has_every_call_with_its_arguments(cloud: InMemoryCloud) -> 
     assert [(call.operation, dict(call.arguments), call.failed, call.executed) for call in cloud.faults.calls()] == [
         ("assign", {"address": address, "provider_id": node}, False, True),
         ("unassign", {"address": "192.0.2.99"}, True, True),
-        ("list_addresses", {"wanted": (address,)}, False, True),
+        ("list_addresses", {"wanted": (address,), "families": ("IPv4",)}, False, True),
     ]
 
 

@@ -49,13 +49,22 @@ class AssignReturnsNone(InMemoryIPProvider):
 
 
 class ListHidesHolders(InMemoryIPProvider):
-    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
-        return {key: replace(record, provider_id=None) for key, record in super().list_addresses(wanted).items()}
+    def list_addresses(
+        self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
+    ) -> Mapping[str, AddressRecord]:
+        return {
+            key: replace(record, provider_id=None)
+            for key, record in super().list_addresses(wanted, families=families).items()
+        }
 
 
 class ListsOnlyWanted(InMemoryIPProvider):
-    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
-        return {key: record for key, record in super().list_addresses(wanted).items() if key in wanted}
+    def list_addresses(
+        self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
+    ) -> Mapping[str, AddressRecord]:
+        return {
+            key: record for key, record in super().list_addresses(wanted, families=families).items() if key in wanted
+        }
 
 
 class RepeatedAssignIsBusy(InMemoryIPProvider):

@@ -75,7 +75,7 @@ class _Stream(httpcore.NetworkStream):
         seconds = _bounded(timeout)
         attempt = _attempt.get()
         # What a proxy is told is no part of the request.
-        if attempt is not None and not buffer.startswith(b"CONNECT "):
+        if attempt is not None and buffer and not buffer.startswith(b"CONNECT "):
             attempt.sent = True
         self._inner.write(buffer, seconds)
 
@@ -112,7 +112,7 @@ class Transport(httpx.BaseTransport):
     def __init__(self, endpoint: str, pool_size: int) -> None:
         proxy = _proxy_for(endpoint)
         options: dict[str, Any] = {
-            "ssl_context": httpx.create_ssl_context(),
+            "ssl_context": httpx.create_ssl_context() if urlsplit(endpoint).scheme == "https" else None,
             "max_connections": None,
             "max_keepalive_connections": pool_size,
             "keepalive_expiry": 30.0,

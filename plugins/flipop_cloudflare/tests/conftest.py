@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import pytest
 
@@ -14,8 +13,7 @@ from flipop_core import DNSProvider, ProviderContext
 TOKEN = "cf_0123456789abcdef"
 
 
-class Connect(Protocol):
-    def __call__(self, *, timeout_seconds: float = 7.0, token: str = TOKEN, url: str = "") -> DNSProvider: ...
+Connect = Callable[..., DNSProvider]
 
 
 @pytest.fixture
@@ -32,6 +30,8 @@ def zone_id(server: CloudflareServer) -> str:
 
 @pytest.fixture
 def connect(server: CloudflareServer) -> Connect:
+    """Return what builds a provider for the server."""
+
     def new_provider(*, timeout_seconds: float = 7.0, token: str = TOKEN, url: str = "") -> DNSProvider:
         context = ProviderContext(
             {CREDENTIAL_VARIABLE: token}, endpoint=url or server.url, timeout_seconds=timeout_seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,8 +11,7 @@ import pytest
 from flipop_cloudflare_testserver import CloudflareServer
 from flipop_core import DNSProvider, NotFound, RecordSet, Rejected, Unavailable
 
-from .conftest import Connect
-
+Connect = Callable[..., DNSProvider]
 LOOK_UP = r"^/zones(/[0-9a-f]+)?$"
 WANTED = RecordSet("www.example.com", "A", 60, ("192.0.2.1",))
 

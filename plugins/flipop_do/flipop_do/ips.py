@@ -52,7 +52,6 @@ class ReservedIPs:
         self._default_region = default_region
         self._inventory = Inventory(client)
         self._in_flight = InFlight()
-        self._uses_ipv6 = False
 
     def __repr__(self) -> str:
         return f"ReservedIPs({self._client!r})"
@@ -64,14 +63,18 @@ class ReservedIPs:
 
     # Reads
 
-    def list_addresses(self, wanted: Collection[str]) -> Mapping[str, AddressRecord]:
+    def list_addresses(
+        self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
+    ) -> Mapping[str, AddressRecord]:
         """Read all reserved IPs, and those of ``wanted`` that are BYOIP addresses. See `flipop_core.IPProvider`.
 
-        Reserved IPv6 addresses are read too once any IPv6 address was wanted (``::`` will do) or operated on.
+        Reserved IPv6 addresses are read only if that family is asked for, or an address of it is wanted.
         """
         asked = self._canonical(wanted)
         records = self._inventory.read_ipv4("list_addresses", asked)
-        return records | self._inventory.list_ipv6("list_addresses") if self._uses_ipv6 else records
+        if _IPV6 in families or any(":" in address for address in asked):
+            records |= self._inventory.list_ipv6("list_addresses")
+        return records
 
     def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
         """Read a few addresses one by one, more of them by lists. See `flipop_core.IPProvider`."""
@@ -219,24 +222,16 @@ class ReservedIPs:
         canonical = canonical_address(address)
         if canonical is None:
             raise Rejected(f"{address[:80]!r} is not an IP address", provider=PROVIDER, operation=operation)
-        self._note(ipv6=":" in canonical)
         return canonical
 
     def _canonical(self, addresses: Collection[str]) -> set[str]:
         """Return those of the texts that are addresses, in canonical form."""
-        found = {canonical for canonical in map(canonical_address, addresses) if canonical}
-        self._note(ipv6=any(":" in address for address in found))
-        return found
+        return {canonical for canonical in map(canonical_address, addresses) if canonical}
 
     def _is_ipv6(self, request: CreateRequest) -> bool:
         if request.family not in CAPABILITIES.address_families:
             raise Unsupported(f"no addresses of family {request.family!r}", provider=PROVIDER, operation="create")
-        self._note(ipv6=request.family == _IPV6)
         return request.family == _IPV6
-
-    def _note(self, *, ipv6: bool) -> None:
-        if ipv6:
-            self._uses_ipv6 = True
 
     def _region(self, request: CreateRequest) -> str:
         region = request.region or self._default_region

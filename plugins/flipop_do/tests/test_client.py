@@ -115,7 +115,10 @@ class TestEveryOperation:
 
     def test_403(self, provider: IPProvider, server: DigitalOceanServer, operation: str) -> None:
         server.faults.add(kind="status", status=403, id="forbidden", message="You lack the scope.")
-        with pytest.raises(AccessDenied):
+        verb = {"assign": "update", "unassign": "update"}.get(
+            operation, operation if operation in MUTATIONS else "read"
+        )
+        with pytest.raises(AccessDenied, match=f"the token lacks the scope reserved_ip:{verb} "):
             CALLS[operation](provider)
 
     def test_429(self, provider: IPProvider, server: DigitalOceanServer, operation: str) -> None:

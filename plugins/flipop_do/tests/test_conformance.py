@@ -9,6 +9,7 @@ import pytest
 
 from flipop_core import IPProvider, ProviderContext
 from flipop_core.testing.conformance import FaultKind, IPProviderContract, IPProviderHarness
+from flipop_core.testing.rules_assignment import AssignmentRules
 from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
 from flipop_do_testserver import DigitalOceanServer, Settings
 
@@ -97,4 +98,23 @@ class TestDigitalOcean(IPProviderContract):
         settings = Settings(action_seconds=request.param, reserved_ip_limit=0, token=TOKEN)
         with DigitalOceanServer(settings) as server:
             yield Harness(server)
+        assert server.violations == []
+
+
+class IPv6Harness(Harness):
+    def make_address(self) -> str:
+        return self.account.add_address(self.region, ipv6=True)
+
+    def unknown_address(self) -> str:
+        return "2001:db8:ffff::200"
+
+
+class TestReservedIPv6(AssignmentRules):
+    """The rules that do not create: the kit's creations are of IPv4 addresses."""
+
+    @pytest.fixture(params=[0.0, 0.1], ids=["at-once", "asynchronous"])
+    def harness(self, request: pytest.FixtureRequest) -> Iterator[IPv6Harness]:
+        settings = Settings(action_seconds=request.param, reserved_ip_limit=0, token=TOKEN)
+        with DigitalOceanServer(settings) as server:
+            yield IPv6Harness(server)
         assert server.violations == []

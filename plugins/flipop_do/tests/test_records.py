@@ -162,7 +162,7 @@ def test_relative_name(name: str, zone: str, relative: str | None) -> None:
 def test_ascii_name() -> None:
     assert ascii_name(" Bücher.Example. ") == "xn--bcher-kva.example"
     assert ascii_name("WWW.example.com.") == "www.example.com"
-    with pytest.raises(ValueError, match="label|Codepoint|codepoint"):
+    with pytest.raises(ValueError, match=r"U\+2028"):
         ascii_name("a\u2028.example")
 
 

@@ -54,6 +54,11 @@ needs_document = pytest.mark.skipif(
         ("GET", "/v2/reserved_ips?per_page=201", None),
         ("GET", "/v2/reserved_ips?page=0", None),
         ("GET", "/v2/reserved_ips/not-an-ip", None),
+        ("POST", "/v2/reserved_ipv6", {"region": "nyc3"}),
+        ("POST", "/v2/reserved_ipv6/2001:db8::1/actions", {"type": "assign"}),
+        ("GET", "/v2/domains/example.com/records?type=WKS", None),
+        ("POST", "/v2/domains/example.com/records", {"type": "A", "name": "www"}),
+        ("PATCH", "/v2/domains/example.com/records/1", {"data": "192.0.2.1"}),
     ],
 )
 def test_invalid_requests_are_noted(server: DigitalOceanServer, method: str, path: str, body: Any) -> None:
@@ -90,6 +95,95 @@ def test_every_path_answers_as_documented(server: DigitalOceanServer) -> None:
     assert ask(f"{server.url}/v2/reserved_ips/192.0.2.1/actions", "POST", {"type": "unassign"})[0] == 201
     assert ask(f"{server.url}/v2/reserved_ips/192.0.2.1/actions/1")[0] == 404
     assert ask(f"{server.url}/v2/reserved_ips/{ip}", "DELETE")[0] == 204
+    assert server.violations == []
+
+
+def test_every_ipv6_path_answers_as_documented(server: DigitalOceanServer) -> None:
+    droplet = server.account.add_droplet()
+    url = f"{server.url}/v2/reserved_ipv6"
+    status, created, _ = ask(url, "POST", {"region_slug": "nyc3"})
+    ip = created["reserved_ipv6"]["ip"]
+    assert (status, created["reserved_ipv6"]["region_slug"]) == (201, "nyc3")
+    quoted = f"{url}/{ip.replace(':', '%3A')}"
+    assert ask(f"{quoted}/actions", "POST", {"type": "assign", "droplet_id": droplet})[0] == 201
+    assert ask(quoted)[1]["reserved_ipv6"]["droplet"]["networks"]["v6"][0]["ip_address"] == ip
+    assert [item["ip"] for item in ask(url)[1]["reserved_ipv6s"]] == [ip]
+    assert ask(f"{server.url}/v2/reserved_ips")[1]["reserved_ips"] == []
+    assert ask(quoted, "DELETE")[0] == 422
+    assert ask(f"{quoted}/actions", "POST", {"type": "unassign"})[0] == 201
+    assert ask(quoted, "DELETE")[0] == 204
+    assert ask(quoted)[0] == 404
+    assert server.violations == []
+
+
+class TestDomains:
+    def test_every_path_answers_as_documented(self, server: DigitalOceanServer) -> None:
+        server.domains.add("example.com")
+        url = f"{server.url}/v2/domains/example.com/records"
+        body = {"type": "TXT", "name": "www", "data": "x", "flags": None, "tag": None}
+        status, created, _ = ask(url, "POST", body)
+        record = created["domain_record"]
+        assert (status, record["ttl"]) == (201, 1800)
+        status, changed, _ = ask(f"{url}/{record['id']}", "PATCH", {"type": "TXT", "ttl": 60})
+        assert (status, changed["domain_record"]) == (200, {**record, "ttl": 60})
+        assert ask(f"{url}/{record['id']}")[1] == changed
+        assert ask(f"{url}?name=www.example.com&type=TXT")[1]["domain_records"] == [changed["domain_record"]]
+        assert {item["type"] for item in ask(f"{url}?name=example.com")[1]["domain_records"]} == {"NS", "SOA"}
+        for filters in ("name=www.example.com&type=A", "name=ww.example.com", "name=www"):
+            assert ask(f"{url}?{filters}")[1]["domain_records"] == []
+        assert ask(f"{url}/{record['id']}", "DELETE")[0] == 204
+        for method in ("GET", "DELETE"):
+            assert ask(f"{url}/{record['id']}", method)[0] == 404
+        assert ask(f"{server.url}/v2/domains/example.org/records")[0] == 404
+        assert server.violations == []
+
+    def test_pages_keep_the_filter(self, server: DigitalOceanServer) -> None:
+        server.domains.add("example.com")
+        for number in range(3):
+            server.domains.add_record("example.com", "A", "www", f"192.0.2.{number}")
+        url = f"{server.url}/v2/domains/example.com/records?name=www.example.com&type=A&per_page=2"
+        _, page, _ = ask(url)
+        following = page["links"]["pages"]["next"]
+        assert len(page["domain_records"]) == 2
+        assert [item["data"] for item in ask(following)[1]["domain_records"]] == ["192.0.2.2"]
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ({"type": "A", "name": "alias", "data": "192.0.2.1"}, "CNAME records cannot share a name"),
+            ({"type": "CNAME", "name": "www", "data": "x.example."}, "CNAME records cannot share a name"),
+            ({"type": "CNAME", "name": "@", "data": "x.example."}, "CNAME records cannot share a name"),
+            ({"type": "A", "name": "www", "data": "192.0.2.1", "ttl": 29}, "30"),
+            ({"type": "A", "name": "www", "data": "2001:db8::1"}, "IPv4"),
+            ({"type": "AAAA", "name": "www", "data": "192.0.2.1"}, "IPv6"),
+            ({"type": "TXT", "name": "www", "data": "x" * 513, "flags": None, "tag": None}, "512"),
+            ({"type": "A", "name": "www.example.com.", "data": "192.0.2.1"}, "relative"),
+        ],
+    )
+    def test_refusals(self, server: DigitalOceanServer, body: dict[str, Any], message: str) -> None:
+        server.domains.add("example.com")
+        server.domains.add_record("example.com", "CNAME", "alias", "www")
+        server.domains.add_record("example.com", "A", "www", "192.0.2.9")
+        before = server.domains.records("example.com")
+        status, answer, _ = ask(f"{server.url}/v2/domains/example.com/records", "POST", body)
+        assert (status, message in answer["message"]) == (422, True)
+        assert server.domains.records("example.com") == before
+
+    def test_identical_records_are_taken(self, server: DigitalOceanServer) -> None:
+        server.domains.add("example.com")
+        body = {"type": "A", "name": "www", "data": "192.0.2.1"}
+        for _ in range(2):
+            assert ask(f"{server.url}/v2/domains/example.com/records", "POST", body)[0] == 201
+        assert server.domains.values("example.com", "www") == ["192.0.2.1"] * 2
+
+
+def test_scopes(server: DigitalOceanServer) -> None:
+    server.domains.add("example.com")
+    server.settings.scopes = "reserved_ip:read, domain:read"
+    records = f"{server.url}/v2/domains/example.com/records"
+    assert ask(records)[0] == ask(f"{server.url}/v2/reserved_ips")[0] == 200
+    assert ask(records, "POST", {"type": "A", "name": "www", "data": "192.0.2.1"})[0] == 403
+    assert ask(f"{server.url}/v2/droplets")[0] == 403
     assert server.violations == []
 
 
@@ -135,6 +229,7 @@ def test_reads_may_lag_behind() -> None:
 
 def test_as_a_process_of_its_own() -> None:
     command = [sys.executable, str(SCRIPT), "--droplets", "2", "--region", "ams3", "--action-seconds", "0.05"]
+    command += ["--domain", "example.com", "--domain", "example.org"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -153,6 +248,16 @@ def drive(url: str) -> None:
 
     state = ask(f"{url}/_test/state")[1]
     assert [droplet["id"] for droplet in state["droplets"]] == [1001, 1002]
+    assert sorted(state["domains"]) == ["example.com", "example.org"]
+    post("domains", {"domain": "example.net"})
+    record = {"domain": "example.net", "record_type": "A", "name": "www", "data": "192.0.2.1", "ttl": 60}
+    ids = [post("records", record)["id"] for _ in range(2)]
+    post("records/delete", {"domain": "example.net", "record_id": ids[0]})
+    post("domains/delete", {"domain": "example.org"})
+    state = ask(f"{url}/_test/state")[1]["domains"]
+    assert [item["id"] for item in state["example.net"] if item["name"] == "www"] == ids[1:]
+    assert sorted(state) == ["example.com", "example.net"]
+    assert ":" in post("addresses", {"region": "ams3", "ipv6": True})["ips"][0]
     (ip,) = post("addresses", {"region": "ams3"})["ips"]
     assert len(post("droplets", {"count": 2, "region": "ams3"})["ids"]) == 2
     post("move", {"ip": ip, "droplet_id": 1002})
