@@ -67,6 +67,7 @@ class ApiProxy:
     def __init__(self, url: str, ca_file: Path) -> None:
         self.upstream_url = url
         self.pool = urllib3.PoolManager(ca_certs=str(ca_file), maxsize=32)
+        self.closing = False
         self._lock = threading.Lock()
         self._requests: list[ApiRequest] = []
         self.refused: Callable[[ApiRequest], bool] = lambda _: False
@@ -84,6 +85,7 @@ class ApiProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.closing = True  # from here on no answer is passed back: nobody would end a watch that begins now
         self._http.shutdown()
         self._thread.join()
         for hold in self._claimed:
@@ -212,6 +214,10 @@ class _Handler(BaseHTTPRequestHandler):
             response.read()
             response.release_conn()
             self._keep(hold)
+            return
+        if owner.closing:
+            response.close()
+            self.close_connection = True
             return
         self._pass_back(response)
 

@@ -22,6 +22,7 @@ from .builders import (
     node,
     observe,
     plan,
+    waiting,
 )
 
 
@@ -68,6 +69,12 @@ ANNOTATIONS: dict[str, tuple[PoolObservation, list[tuple[str, str, str]]]] = {
         [("n1", "", A)],
     ),
     "kept while it is in doubt": (observe(inventory({A: None}, unread=(A,)), ips=(A,), **_shows(n1=A)), []),
+    "kept while it is in doubt after a failure": (
+        observe(
+            inventory({A: None}, unread=(A,)), ips=(A,), **_shows(n1=A), memory=PoolMemory(addresses={A: waiting(5)})
+        ),
+        [],
+    ),
     "removed with a disabled address": (
         observe({A: "m1", B: "m2"}, ips=(A, B), desired=1, **_shows(n1=A, n2=B)),
         [("n2", "", B)],

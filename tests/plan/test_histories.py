@@ -214,9 +214,9 @@ class Histories(RuleBasedStateMachine):
     )
     def move_behind_the_back(self, address: str, name: str | None) -> None:
         cluster = self.world.cluster
-        pools = cluster.views().values()
-        known = {*GIVEN, FOREIGN, *(made for pool in pools for made in pool.ledger.allocated)}
-        if address in known & self.world.cloud.records.keys() and (name is None or name in cluster.nodes):
+        if address in ({*GIVEN, FOREIGN} | self.recorded()) & self.world.cloud.records.keys() and (
+            name is None or name in cluster.nodes
+        ):
             self.world.cloud.move(address, cluster.nodes[name].view.provider_id if name else None)
 
     # -- people edit -------------------------------------------------------------------------------------------------
@@ -227,6 +227,8 @@ class Histories(RuleBasedStateMachine):
         ips=st.lists(st.sampled_from((*GIVEN, MISSING, "203.0.113.1")), max_size=3, unique=True),
     )
     def edit(self, key: Key, desired: int, ips: list[str]) -> None:
+        # Nobody names an address that does not exist yet, or that a creation in doubt may have made.
+        ips = [address for address in ips if address in {*GIVEN, MISSING} | self.recorded()]
         self.edit_spec(key, desiredIPs=desired or (0 if ips else 1), ips=ips)
 
     @rule(key=pools, desired=st.integers(1, 4))
@@ -259,6 +261,9 @@ class Histories(RuleBasedStateMachine):
             return
         self.forget(key)
         cluster.delete_pool(key)
+
+    def recorded(self) -> set[str]:
+        return {address for pool in self.world.cluster.views().values() for address in pool.ledger.allocated}
 
     def edit_spec(self, key: Key, **fields: Any) -> None:
         cluster = self.world.cluster

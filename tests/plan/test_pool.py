@@ -87,7 +87,12 @@ ASSIGNMENTS: dict[str, tuple[PoolObservation, list[str]]] = {
         [f"assign {A} to node n2"],
     ),
     "a node that an operation is under way on is passed over": (
-        observe({A: None, B: None}, ips=(A,), operations={B: Operation("assign", B, OTHER, NOW, "m1")}),
+        observe(
+            {A: None, B: None},
+            ips=(A,),
+            operations={B: Operation("assign", B, OTHER, NOW, "m1")},
+            capabilities={"max_ips_per_node": 2},
+        ),
         [f"assign {A} to node n2"],
     ),
     "an address that an operation is under way on waits": (

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from flipop_core.testing import FaultKind
+
 KINDS = (
     "status",  # answer `status` with an error body, without effect
     "status_after_effect",  # the same, but the request had its effect
@@ -22,6 +24,14 @@ KINDS = (
     "drip",  # effect, then the body byte by byte, one each 50 ms
     "body",  # effect, then the raw text `text` with `status` instead of the real body
 )
+CONFORMANCE_KINDS: Mapping[FaultKind, str] = {
+    "rate_limited": "retry_after",
+    "unavailable": "status",
+    "lost_answer": "drop_after_effect",
+    "hang": "hang",
+}
+"""What the conformance kit calls some of them."""
+
 AFTER_EFFECT = frozenset({"status_after_effect", "drop_after_effect", "hang_after_effect", "cut_body", "drip", "body"})
 
 

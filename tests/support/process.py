@@ -1,12 +1,21 @@
-"""Runs a stand-in as a process of its own, until SIGINT or SIGTERM. Its URL is the first line of its output."""
+"""A stand-in as a process of its own, which runs until SIGINT or SIGTERM, and how a test starts and asks one.
+
+Its URL is the first line of its output.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import signal
+import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,6 +51,32 @@ def serve(server: APIServer[Any]) -> int:
     sys.stdout.flush()
     ended.wait()
     return 0
+
+
+@contextmanager
+def running(module: str, *arguments: str) -> Iterator[str]:
+    """Run ``python -m module`` and yield its URL; it must end well when it is told to."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+        assert process.wait(timeout=10) == 0
+
+
+def ask(url: str, method: str = "GET", body: Any = None, token: str = "token") -> tuple[int, Any, dict[str, str]]:
+    """Return status, JSON body and headers of the answer."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read() or b"null"), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read() or b"null"), dict(error.headers)
 
 
 def _options(defaults: msgspec.Struct) -> list[str]:

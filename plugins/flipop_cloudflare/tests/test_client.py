@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-import subprocess
 import time
 import traceback
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from flipop_core import (
     Rejected,
     Unavailable,
 )
+from tests.controlplane.certificates import write_certificates
 from tests.support.faults import KINDS
 
 TOKEN = "cf_0123456789abcdef"
@@ -393,20 +393,14 @@ class TestProxy:
 
 
 def test_over_tls(tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = tmp_path / "server.pem"
-    subject = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(certificate), "-out", str(tmp_path / "certificate.pem")]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    subprocess.run([*command, *subject, *files], check=True, capture_output=True, timeout=60)
-    with certificate.open("a") as file:
-        file.write((tmp_path / "certificate.pem").read_text())
+    certificates = write_certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(certificates.server.certificate_file, certificates.server.key_file)
     with CloudflareServer(ssl_context=context) as server:
         zone_id = server.account.add_zone()
         with pytest.raises(Unavailable, match="not sent: ConnectError"):
             ensure(A1)(connect(url=server.url))
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca_file))
         provider = connect(url=server.url, timeout_seconds=1.5)
         assert ensure(A1)(provider) == Applied()
         for kind in ("hang", "drip"):

@@ -12,21 +12,16 @@ from flipop_cloudflare.text import quote_text, unquote_text
 from flipop_cloudflare_testserver import CloudflareServer, Record
 from flipop_core import DNSProvider, ProviderContext, RecordSet
 from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarness, FaultKind
+from tests.support.faults import CONFORMANCE_KINDS
 
 TOKEN, WRONG_TOKEN = "cf_conformance_right", "cf_conformance_wrong"
-KINDS: dict[FaultKind, str] = {
-    "rate_limited": "retry_after",
-    "unavailable": "status",
-    "lost_answer": "drop_after_effect",
-    "hang": "hang",
-}
 
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
     timeout_seconds = 1.2
     secrets = (TOKEN, WRONG_TOKEN)
-    faults = frozenset(KINDS)
+    faults = frozenset(CONFORMANCE_KINDS)
     max_ttl_seconds = 86400
 
     def __init__(self, server: CloudflareServer) -> None:
@@ -87,7 +82,7 @@ class Harness(DNSProviderHarness):
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         method = "GET" if operation == "get_record_set" else "POST|PATCH|DELETE"
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0
-        self.server.faults.add(method, "/dns_records", kind=KINDS[kind], status=503, seconds=seconds)
+        self.server.faults.add(method, "/dns_records", kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
 
 def _value(record: Record) -> str:

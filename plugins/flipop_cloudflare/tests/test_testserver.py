@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
@@ -15,23 +10,12 @@ import pytest
 from flipop_cloudflare_testserver import ALL, CloudflareServer, Settings
 from flipop_cloudflare_testserver.server import DOCUMENT
 from tests.support.contract import load_contract
+from tests.support.process import ask, running
 
 A1 = {"name": "www", "type": "A", "content": "192.0.2.1", "ttl": 60}
 needs_document = pytest.mark.skipif(
     load_contract(DOCUMENT) is None, reason="the OpenAPI document is absent: the HTTP Cloudflare runs unvalidated"
 )
-
-
-def ask(url: str, method: str = "GET", body: Any = None, token: str = "token") -> tuple[int, Any, dict[str, str]]:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-    request = urllib.request.Request(url, data, headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, json.loads(answer.read()), dict(answer.headers)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read()), dict(error.headers)
 
 
 class Client:
@@ -230,15 +214,8 @@ def test_the_rate_limit_blocks(server: CloudflareServer) -> None:
 
 
 def test_as_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "flipop_cloudflare_testserver", "--zone", "example.com", "--record-quota", "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().strip()
-            drive(url)
-        finally:
-            process.terminate()
-        assert process.wait(timeout=10) == 0
+    with running("flipop_cloudflare_testserver", "--zone", "example.com", "--record-quota", "2") as url:
+        drive(url)
 
 
 def drive(url: str) -> None:
