@@ -32,7 +32,7 @@ demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 	$(BIN)/flipop demo $(ARGS)
 
 test: setup ## all tests, against a real kube-apiserver and etcd
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest $(ARGS)
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n auto --dist loadfile $(ARGS)
 
 check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

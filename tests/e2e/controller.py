@@ -16,17 +16,20 @@ from tests.controlplane.api import wait_for
 from tests.controlplane.processes import ServerProcess, Watchdog
 
 TOKEN = "dop_v1_e2e_0123456789abcdef"
+CLOUDFLARE_TOKEN = "cf_e2e_0123456789abcdef"
 
 _FLIPOP = Path(sys.executable).with_name("flipop")
 _START_SECONDS = 20.0
 
 
-def environment(kubeconfig: Path, provider_url: str) -> dict[str, str]:
+def environment(kubeconfig: Path, digitalocean_url: str, cloudflare_url: str) -> dict[str, str]:
     """Return the variables that a controller or a command is run with."""
     return {
         "KUBECONFIG": str(kubeconfig),
         "DIGITALOCEAN_ACCESS_TOKEN": TOKEN,
-        "DIGITALOCEAN_API_URL": provider_url,
+        "DIGITALOCEAN_API_URL": digitalocean_url,
+        "CLOUDFLARE_TOKEN": CLOUDFLARE_TOKEN,
+        "CLOUDFLARE_API_URL": cloudflare_url,
         "NO_PROXY": "127.0.0.1",
     }
 

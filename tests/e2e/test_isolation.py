@@ -38,7 +38,7 @@ def test_a_call_that_hangs_delays_no_other_address_of_its_provider(world: World)
     world.cloud.faults.add("POST", rf"/{hanging}/actions$", kind="hang", seconds=60.0)
     world.pool("hanging", ips=[hanging], match={"nodeLabel": f"{world.id}-stuck"})
     world.pool("healthy", ips=[moving])
-    world.controller()
+    controller = world.controller()
     world.until(lambda: world.cloud.journal.entries("POST", rf"/{hanging}/actions$"), "the call that hangs")
     begun = time.monotonic()
     world.until_moved(moving, first, "healthy", PROMPT_SECONDS)
@@ -46,3 +46,4 @@ def test_a_call_that_hangs_delays_no_other_address_of_its_provider(world: World)
     world.until_moved(moving, second, "healthy", PROMPT_SECONDS)
     assert time.monotonic() - begun < 6.5, "the hanging call has ended meanwhile"
     assert world.held()[hanging] is None
+    controller.kill()  # rather than wait for the call

@@ -1,4 +1,4 @@
-"""What a test works in: a namespace of the real API server, an account of the HTTP DigitalOcean, and controllers."""
+"""What a test works in: a namespace of the real API server, accounts of the HTTP providers, and controllers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
+from flipop_cloudflare_testserver import CloudflareServer
 from flipop_do_testserver import DigitalOceanServer, Settings
 from flipop_do_testserver.account import Address
 from tests.controlplane.api import Document, wait_for
@@ -20,7 +21,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 
 from .apiproxy import ApiProxy
-from .controller import TOKEN, Controller, environment
+from .controller import CLOUDFLARE_TOKEN, TOKEN, Controller, environment
 
 API_VERSION = "flipop.digitalocean.com/v1alpha1"
 POOL = "FloatingIPPool"
@@ -66,19 +67,22 @@ class World:
         self._nodes: list[str] = []
         self._exits = ExitStack()
         self._exits.enter_context(self.cloud)
+        self.cloudflare = self._exits.enter_context(CloudflareServer())
         self.begin()
 
     def begin(self) -> None:
-        """Take names that no test had, and forget what the provider was asked."""
+        """Take names that no test had, and forget what the providers were asked."""
         self.id = f"e2e-{secrets.token_hex(3)}"
         self.label = f"{self.id}=node"
         self.namespace = self.cluster.create_namespace()
         self.cloud.journal.clear()
+        self.cloudflare.journal.clear()
 
     def end(self) -> None:
         """Remove what the test made, and check that no defect showed on the way."""
         self._clean()
         self.cloud.faults.clear()
+        self.cloudflare.faults.clear()
         for name in Settings.__struct_fields__:
             setattr(self.cloud.settings, name, getattr(self._settings, name))
         self.until(lambda: not any(address.action_id for address in self.addresses()), "the last action to end")
@@ -114,14 +118,16 @@ class World:
     def bare_node(
         self,
         name: str,
-        provider_id: str,
+        provider_id: str | None,
         labels: Mapping[str, str],
         *,
         ready: bool = True,
         taints: Sequence[Mapping[str, str]] = (),
+        addresses: Sequence[tuple[str, str]] = (),
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a node of whatever provider."""
-        self.cluster.create_node(name, provider_id=provider_id, labels=labels, ready=ready, taints=taints)
+        """Create a node of whatever provider, or of none."""
+        self.cluster.create_node(name, provider_id, labels, ready, taints, addresses, annotations)
         self._nodes.append(name)
 
     def nodes(self, count: int) -> list[Machine]:
@@ -140,9 +146,24 @@ class World:
             }
         )
 
-    def change(self, name: str = "pool", **spec: Any) -> Document:
-        """Change a pool's spec."""
-        return self.cluster.patch(POOL, name, {"spec": spec}, self.namespace, api_version=API_VERSION)
+    def record_set(self, name: str = "records", **spec: Any) -> Document:
+        """Create a NodeDNSRecordSet of this test's nodes."""
+        return self.cluster.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": RECORD_SET,
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {"match": {"nodeLabel": self.label}, **spec},
+            }
+        )
+
+    def change(self, name: str = "pool", kind: str = POOL, **spec: Any) -> Document:
+        """Change a resource's spec."""
+        return self.cluster.patch(kind, name, {"spec": spec}, self.namespace, api_version=API_VERSION)
+
+    def delete(self, name: str = "pool", kind: str = POOL) -> None:
+        """Delete a resource; what has a finalizer stays until that is removed."""
+        self.cluster.delete(kind, name, self.namespace, api_version=API_VERSION)
 
     def controller(
         self, *arguments: str, kubeconfig: Path | None = None, variables: Mapping[str, str] | None = None
@@ -156,7 +177,7 @@ class World:
 
     def variables(self, kubeconfig: Path | None = None) -> dict[str, str]:
         """Return the environment of a command."""
-        return environment(kubeconfig or self.kubeconfig(), self.cloud.url)
+        return environment(kubeconfig or self.kubeconfig(), self.cloud.url, self.cloudflare.url)
 
     def kubeconfig(self) -> Path:
         """Return a kubeconfig of the service account."""
@@ -183,6 +204,10 @@ class World:
         found = self.cluster.get(kind, name, namespace or self.namespace, api_version=API_VERSION)
         assert found is not None, f"there is no {kind} {name}"
         return found
+
+    def is_gone(self, name: str = "pool", kind: str = POOL) -> bool:
+        """Return whether there is no such resource any more."""
+        return self.cluster.get(kind, name, self.namespace, api_version=API_VERSION) is None
 
     def status(self, name: str = "pool", namespace: str | None = None) -> Document:
         """Return a pool's status, empty when it has none."""
@@ -307,11 +332,14 @@ class World:
             tail = "\n".join(controller.log().splitlines()[-_LOG_LINES:])
             parts.append(f"controller {number} ({ending}):\n{tail}")
         calls = [f"{e.method} {e.path} {e.body} -> {e.status} {e.fault}" for e in self.cloud.journal.entries()]
+        calls += [f"{e.method} {e.path} {e.body} -> {e.status} {e.fault}" for e in self.cloudflare.journal.entries()]
         parts.append("provider calls:\n" + "\n".join(calls[-_LOG_LINES:]))
         parts.append(f"provider addresses: {self.held()}")
-        for pool in self.cluster.list_objects(POOL, self.namespace, api_version=API_VERSION):
-            shown = {key: pool["metadata"].get(key) for key in ("name", "annotations", "finalizers")}
-            parts.append(json.dumps({**shown, "spec": pool["spec"], "status": pool.get("status")}, indent=1))
+        resources = self.cluster.list_objects(POOL, self.namespace, api_version=API_VERSION)
+        resources += self.cluster.list_objects(RECORD_SET, self.namespace, api_version=API_VERSION)
+        for found in resources:
+            shown = {key: found["metadata"].get(key) for key in ("name", "annotations", "finalizers")}
+            parts.append(json.dumps({**shown, "spec": found["spec"], "status": found.get("status")}, indent=1))
         return "\n\n".join(parts)
 
     def close(self) -> None:
@@ -327,8 +355,10 @@ class World:
 
     def _check(self) -> None:
         assert not self.cloud.violations, self.cloud.violations
+        assert not self.cloudflare.violations, self.cloudflare.violations
         for controller in self.controllers:
             assert TOKEN not in controller.log(), "the log shows the provider's token"
+            assert CLOUDFLARE_TOKEN not in controller.log(), "the log shows the DNS provider's token"
             for line in controller.lines():
                 failed = line.get("level") in ("error", "fatal") or "text" in line or "exception" in line
                 assert not failed, f"an error in the log: {line}"

@@ -5,7 +5,7 @@ GET   /_test/journal     all requests since the start or the last reset, as `Ent
 GET   /_test/violations  what broke the API's document: nothing, if all is well
 POST  /_test/faults      a list of faults, each the fields of the API's fault
 POST  /_test/settings    some fields of the settings
-POST  /_test/reset       forgets journal, faults and violations; keeps the account
+POST  /_test/reset       forgets journal, faults, violations and rate limits
 ====  =================  ==============================================================
 
 A stand-in adds its own paths.
@@ -25,9 +25,15 @@ Routes = Mapping[tuple[str, str], Handler]
 
 
 class Control:
-    """Answers the control requests of ``server``; ``settings`` is a msgspec struct that may be changed."""
+    """Answers the control requests of ``server``; ``settings`` is a msgspec struct that may be changed.
 
-    def __init__(self, server: APIServer[Any], settings: msgspec.Struct, routes: Routes) -> None:
+    ``routes`` are the stand-in's own paths, and ``also_reset`` is called by a reset.
+    """
+
+    def __init__(
+        self, server: APIServer[Any], settings: msgspec.Struct, routes: Routes, *, also_reset: Callable[[], None]
+    ) -> None:
+        self._also_reset = also_reset
         self._server = server
         self._settings = settings
         self._routes: dict[tuple[str, str], Handler] = {
@@ -63,4 +69,5 @@ class Control:
         self._server.journal.clear()
         self._server.faults.clear()
         self._server.violations.clear()
+        self._also_reset()
         return {}

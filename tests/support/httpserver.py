@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tests.support.contract import Contract, Request, Response, document_path, load_contract
 from tests.support.faults import AFTER_EFFECT, F, Faults
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         owner = self.server.owner
         parts = urlsplit(self.path)
-        path = parts.path.removeprefix(owner.prefix)
+        path = unquote(parts.path).removeprefix(owner.prefix)  # some SDKs quote the colons of an IPv6 address
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         if path.startswith("/_test/"):
             status, answer = owner.control(self.command, path, json.loads(body) if body else {})

@@ -72,6 +72,7 @@ class CloudflareServer(APIServer[CloudflareFault]):
                 ("POST", "/_test/records"): lambda body: {"id": account.add_record(**body)},
                 ("POST", "/_test/records/delete"): lambda body: account.remove_record(**body),
             },
+            also_reset=self.limits.clear,
         )
 
     def latency_seconds(self) -> float:

@@ -11,28 +11,14 @@ In a test::
         assert server.violations == []
 
 As a process of its own: ``python -m flipop_do_testserver --droplets 3``, driven through ``/_test/…`` (see `control`).
-It is not part of the distribution.
+It is not part of the distribution, and needs the repository's root on the path.
 """
 
 from __future__ import annotations
 
 from flipop_do_testserver.account import Account, Settings
-from flipop_do_testserver.contract import Contract, load_contract
 from flipop_do_testserver.domains import Domains, Record
-from flipop_do_testserver.faults import Fault, Faults
-from flipop_do_testserver.journal import Entry, Journal
-from flipop_do_testserver.server import DigitalOceanServer
+from flipop_do_testserver.faults import DigitalOceanFault
+from flipop_do_testserver.server import DOCUMENT, DigitalOceanServer
 
-__all__ = [
-    "Account",
-    "Contract",
-    "DigitalOceanServer",
-    "Domains",
-    "Entry",
-    "Fault",
-    "Faults",
-    "Journal",
-    "Record",
-    "Settings",
-    "load_contract",
-]
+__all__ = ["DOCUMENT", "Account", "DigitalOceanFault", "DigitalOceanServer", "Domains", "Record", "Settings"]

@@ -8,9 +8,10 @@ from typing import Any
 
 from flipop_do_testserver import shapes
 from flipop_do_testserver.account import Account, Address, ApiError
-from flipop_do_testserver.calls import NOT_FOUND, Call, Reply, Route, action_body, page
+from flipop_do_testserver.calls import NOT_FOUND, Call, Route, action_body, page
 from flipop_do_testserver.domainpaths import domain_routes
 from flipop_do_testserver.domains import Domains
+from tests.support.httpserver import Reply
 
 
 class Api:

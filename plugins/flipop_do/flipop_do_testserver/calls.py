@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from flipop_do_testserver import shapes
 from flipop_do_testserver.account import Action
+from tests.support.httpserver import Reply
 
 NOT_FOUND = "The resource you were accessing could not be found."
 
@@ -18,13 +19,6 @@ class Call(NamedTuple):
     query: dict[str, str]
     body: dict[str, Any]
     url: str
-
-
-class Reply(NamedTuple):
-    """An answer; ``body`` None means no content."""
-
-    status: int
-    body: dict[str, Any] | None = None
 
 
 class Route(NamedTuple):

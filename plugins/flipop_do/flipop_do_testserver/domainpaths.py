@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from flipop_do_testserver.calls import Call, Reply, Route, page
+from flipop_do_testserver.calls import Call, Route, page
 from flipop_do_testserver.domains import Domains, Record
+from tests.support.httpserver import Reply
 
 _LIST = "/v2/domains/{domain}/records"
 _ONE = "/v2/domains/{domain}/records/{record}"

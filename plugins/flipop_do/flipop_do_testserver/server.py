@@ -1,42 +1,29 @@
-"""The HTTP side: connections, checks, faults and the journal."""
+"""The DigitalOcean API over HTTP: who is let in, and which answer comes."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import socket
 import ssl
-import sys
-import threading
-import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl
 
 from flipop_do_testserver.account import Account, ApiError, Settings
 from flipop_do_testserver.api import Api
-from flipop_do_testserver.calls import NOT_FOUND, Call, Reply
-from flipop_do_testserver.contract import Contract, Request, Response, document_path, load_contract
-from flipop_do_testserver.control import Control
+from flipop_do_testserver.calls import NOT_FOUND, Call
+from flipop_do_testserver.control import new_control
 from flipop_do_testserver.domains import Domains
-from flipop_do_testserver.faults import AFTER_EFFECT, Fault, Faults
-from flipop_do_testserver.journal import Entry, Journal
+from flipop_do_testserver.faults import DigitalOceanFault
 from flipop_do_testserver.limits import RateLimits
+from tests.support.contract import Request
+from tests.support.httpserver import APIServer, Reply
 
-_logger = logging.getLogger(__name__)
-_HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-_DRIP_SECONDS = 0.05
+DOCUMENT = "digitalocean.yaml"
 _CREATIONS = frozenset({"/v2/reserved_ips", "/v2/reserved_ipv6"})
 
 
-class DigitalOceanServer:
-    """One account behind one loopback port, in threads of its own. A context manager.
-
-    ``url`` is the endpoint, ``violations`` what broke the API's document, ``contract`` is None when that is absent.
-    """
+class DigitalOceanServer(APIServer[DigitalOceanFault]):
+    """One account behind one loopback port. A context manager. ``url`` is the endpoint."""
 
     def __init__(
         self,
@@ -46,237 +33,62 @@ class DigitalOceanServer:
         port: int = 0,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__("digitalocean", DOCUMENT, DigitalOceanFault, host=host, port=port, ssl_context=ssl_context)
         self.settings = settings or Settings()
         self.account = Account(self.settings)
         self.domains = Domains()
-        self.faults = Faults()
-        self.journal = Journal()
-        self.violations: list[str] = []
-        self.contract: Contract | None = load_contract()
         self.limits = RateLimits(self.settings)
-        self.stopping = threading.Event()
         self.api = Api(self.account, self.domains)
-        self.control = Control(self.account, self.domains, self.faults, self.journal, self.violations, self.limits)
-        self._http = _HTTPServer((host, port), self)
-        self.url = f"http{'s' if ssl_context else ''}://{host}:{self._http.server_address[1]}"
-        if ssl_context:
-            self._http.socket = ssl_context.wrap_socket(self._http.socket, server_side=True)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="digitalocean", daemon=True)
-        if self.contract is None:
-            _logger.warning("not checking requests and responses: %s is absent", document_path().name)
+        self._control = new_control(self, self.account, self.domains, self.limits)
 
-    def start(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
+    def latency_seconds(self) -> float:
+        """Return the setting of that name."""
+        return self.settings.latency_seconds
 
-    def stop(self) -> None:
-        """Stop serving and close every connection."""
-        self.stopping.set()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.close_connections()
-        self._http.server_close()
+    def knows(self, method: str, path: str) -> bool:
+        """Return whether the API has that path for the method."""
+        return self.api.find(method, path) is not None
 
-    def __enter__(self) -> Self:
-        return self.start()
+    def control(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
+        """Answer a control request; see `control`."""
+        return self._control.answer(method, path, body)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
+    def error_body(self, fault: DigitalOceanFault, status: int) -> dict[str, Any]:
+        """Return the body of an error answer that a fault makes."""
+        return {"id": "too_many_requests" if status == 429 else fault.id, "message": fault.message}
 
-    def answer(self, request: Request, query: str, headers: Mapping[str, str]) -> tuple[Reply, dict[str, str]]:
-        """Return the answer that the API gives, and the headers that go with it. It has its effect."""
+    def answer(self, request: Request, query: str, headers: Mapping[str, str]) -> Reply:
+        """Return the answer that the API gives. It has its effect."""
         token = headers.get("authorization", "").removeprefix("Bearer ").strip()
         if not token or self.settings.token not in {"", token}:
-            return _error(ApiError(401, "Unable to authenticate you")), {}
-        method, path = request.method.upper(), request.path
-        admitted, limits = self.limits.admit(creates=method == "POST" and path in _CREATIONS)
+            return _error(ApiError(401, "Unable to authenticate you"))
+        creates = request.method == "post" and request.path in _CREATIONS
+        admitted, limits = self.limits.admit(creates=creates)
         if not admitted:
-            return _error(ApiError(429, "API rate limit exceeded.", "too_many_requests")), limits
+            reply = _error(ApiError(429, "API rate limit exceeded.", "too_many_requests"))
+        else:
+            try:
+                reply = self._dispatch(request, query)
+            except ApiError as error:
+                reply = _error(error)
+        return reply._replace(headers=limits)
+
+    def _dispatch(self, request: Request, query: str) -> Reply:
+        method, path = request.method.upper(), request.path
         found = self.api.find(method, path)
         if found is None:
             self.violations.append(f"{method} {path}: not a path that this server knows")
-            return _error(ApiError(404, NOT_FOUND)), limits
-        fault = self.contract.request_fault(request) if self.contract else None
+            raise ApiError(404, NOT_FOUND)
+        fault = self.request_fault(request)
         if fault:
-            self.violations.append(f"{method} {path}: request: {fault}")
-            return _error(ApiError(400, fault, "bad_request")), limits
+            raise ApiError(400, fault, "bad_request")
         route, variables = found
         scopes = {scope.strip() for scope in self.settings.scopes.split(",")}
         if scopes != {""} and route.scope not in scopes:
-            return _error(ApiError(403, "You are not authorized to perform this operation")), limits
+            raise ApiError(403, "You are not authorized to perform this operation")
         body = json.loads(request.body) if request.body else {}
-        try:
-            return route.handler(Call(variables, dict(parse_qsl(query)), body, self.url)), limits
-        except ApiError as error:
-            return _error(error), limits
-
-    def check(self, request: Request, reply: Reply, headers: Mapping[str, str], body: bytes) -> None:
-        """Note an answer of ours that the API's document does not allow."""
-        if self.contract is None or self.api.find(request.method.upper(), request.path) is None:
-            return
-        fault = self.contract.response_fault(request, Response(reply.status, headers, body))
-        if fault:
-            self.violations.append(f"{request.method.upper()} {request.path}: response {reply.status}: {fault}")
-
-
-class _HTTPServer(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], owner: DigitalOceanServer) -> None:
-        self.owner = owner
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._open.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        with self._lock:
-            connections = list(self._open)
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exception()
-        if not isinstance(error, ConnectionError):
-            self.owner.violations.append(f"the server failed: {type(error).__name__}: {error}")
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    server: _HTTPServer
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_PATCH(self) -> None:
-        self._serve()
-
-    def do_DELETE(self) -> None:
-        self._serve()
-
-    def _serve(self) -> None:
-        owner = self.server.owner
-        parts = urlsplit(self.path)
-        path = unquote(parts.path)  # the SDK quotes the colons of an IPv6 address
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        if path.startswith("/_test/"):
-            status, answer = owner.control.answer(self.command, path, json.loads(body) if body else {})
-            self._send(status, {"content-type": "application/json"}, answer)
-            return
-        entry = Entry(time.monotonic(), self.command, path, parts.query, _loose_json(body))
-        entry.user_agent = self.headers.get("user-agent", "")
-        owner.journal.add(entry)
-        owner.stopping.wait(owner.settings.latency_seconds)
-        fault = owner.faults.take(self.command, path)
-        entry.fault = fault.kind if fault else ""
-        if fault and fault.kind not in AFTER_EFFECT:
-            self._fail(fault, entry)
-            return
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, path, parts.query, headers, body)
-        reply, extra = owner.answer(request, parts.query, headers)
-        answer = b"" if reply.body is None else json.dumps(reply.body).encode()
-        sent = {"content-type": "application/json"} if reply.body is not None else {}
-        sent |= {"x-request-id": f"req-{id(entry):x}", **extra}
-        owner.check(request, reply, sent, answer)
-        if fault:
-            self._spoil(fault, entry, reply.status, sent, answer)
-        else:
-            entry.status = reply.status
-            self._send(reply.status, sent, answer)
-
-    def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self._send_head(status, headers, len(body))
-        self.wfile.write(body)
-
-    def _send_head(self, status: int, headers: Mapping[str, str], length: int) -> None:
-        self.send_response_only(status)
-        sent = {"server": "digitalocean-stand-in", "date": self.date_time_string()}
-        sent |= {} if status == 204 else {"content-length": str(length)}
-        for name, value in (sent | dict(headers)).items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def _fail(self, fault: Fault, entry: Entry) -> None:
-        """Answer, or do not answer, a request that has no effect."""
-        if fault.kind == "html_502":
-            entry.status = 502
-            self._send(502, {"content-type": "text/html; charset=utf-8"}, _HTML)
-        elif fault.kind == "status":
-            self._send_error_body(fault, entry, fault.status, fault.headers)
-        elif fault.kind == "retry_after":
-            self._send_error_body(fault, entry, 429, {"retry-after": f"{fault.seconds:g}", **fault.headers})
-        else:
-            if fault.kind == "hang":
-                self.server.owner.stopping.wait(fault.seconds)
-            self._drop()
-
-    def _spoil(self, fault: Fault, entry: Entry, status: int, headers: dict[str, str], answer: bytes) -> None:
-        """Lose or damage the answer to a request that had its effect."""
-        if fault.kind == "status_after_effect":
-            self._send_error_body(fault, entry, fault.status, fault.headers)
-            return
-        if fault.kind == "body":
-            entry.status = fault.status
-            self._send(fault.status, {**headers, **fault.headers}, fault.text.encode())
-            return
-        if fault.kind == "hang_after_effect":
-            self.server.owner.stopping.wait(fault.seconds)
-        elif fault.kind in {"cut_body", "drip"}:
-            entry.status = status
-            self._send_part(fault.kind, status, headers, answer)
-        self._drop()
-
-    def _send_part(self, kind: str, status: int, headers: dict[str, str], answer: bytes) -> None:
-        self._send_head(status, headers, len(answer))
-        if kind == "cut_body":
-            self.wfile.write(answer[: len(answer) // 2])
-            return
-        for byte in answer:
-            self.wfile.write(bytes([byte]))
-            self.wfile.flush()
-            if self.server.owner.stopping.wait(_DRIP_SECONDS):
-                return
-
-    def _send_error_body(self, fault: Fault, entry: Entry, status: int, headers: Mapping[str, str]) -> None:
-        entry.status = status
-        error_id = "too_many_requests" if status == 429 else fault.id
-        body = json.dumps({"id": error_id, "message": fault.message}).encode()
-        self._send(status, {"content-type": "application/json", **headers}, body)
-
-    def _drop(self) -> None:
-        with contextlib.suppress(OSError):
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-        self.close_connection = True
+        return route.handler(Call(variables, dict(parse_qsl(query)), body, self.url))
 
 
 def _error(error: ApiError) -> Reply:
     return Reply(error.status, {"id": error.id, "message": error.message})
-
-
-def _loose_json(body: bytes) -> Any:
-    try:
-        return json.loads(body) if body else None
-    except ValueError:
-        return body.decode(errors="replace")

@@ -32,7 +32,7 @@ from flipop_core import (
 )
 from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
 from flipop_do_testserver import DigitalOceanServer, Settings
-from flipop_do_testserver.faults import KINDS
+from tests.support.faults import KINDS
 
 TOKEN = "dop_v1_0123456789abcdef"
 IP = "198.18.77.7"

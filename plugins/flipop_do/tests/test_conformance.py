@@ -12,6 +12,7 @@ from flipop_core.testing.conformance import FaultKind, IPProviderContract, IPPro
 from flipop_core.testing.rules_assignment import AssignmentRules
 from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
 from flipop_do_testserver import DigitalOceanServer, Settings
+from tests.support.faults import CONFORMANCE_KINDS
 
 TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
 LIST, ONE, ACTIONS = r"/v2/reserved_ips$", r"/v2/reserved_ips/[\d.]+$", r"/actions$"
@@ -24,19 +25,13 @@ REQUESTS = {
     "unassign": ("POST", ACTIONS),
     "delete": ("DELETE", ONE),
 }
-KINDS: dict[FaultKind, str] = {
-    "rate_limited": "retry_after",
-    "unavailable": "status",
-    "lost_answer": "drop_after_effect",
-    "hang": "hang",
-}
 
 
 class Harness(IPProviderHarness):
     region = "nyc3"
     timeout_seconds = 0.6
     secrets = (TOKEN, WRONG_TOKEN)
-    faults = frozenset(KINDS)
+    faults = frozenset(CONFORMANCE_KINDS)
     poll_seconds = 0.02
 
     def __init__(self, server: DigitalOceanServer) -> None:
@@ -89,7 +84,7 @@ class Harness(IPProviderHarness):
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0
         method, path = REQUESTS[operation]
-        self.server.faults.add(method, path, kind=KINDS[kind], status=503, seconds=seconds)
+        self.server.faults.add(method, path, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
 
 class TestDigitalOcean(IPProviderContract):

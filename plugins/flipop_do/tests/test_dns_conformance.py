@@ -12,22 +12,17 @@ from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarn
 from flipop_core.testing.dns_rules import TEXTS, TTL_SECONDS, ensure, holds_values, name_in
 from flipop_do import CREDENTIAL_VARIABLE, build_dns_provider
 from flipop_do_testserver import DigitalOceanServer, Record, Settings
+from tests.support.faults import CONFORMANCE_KINDS
 
 TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
 WRITES = "POST|PATCH|DELETE"
-KINDS: dict[FaultKind, str] = {
-    "rate_limited": "retry_after",
-    "unavailable": "status",
-    "lost_answer": "drop_after_effect",
-    "hang": "hang",
-}
 
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
     timeout_seconds = 0.6
     secrets = (TOKEN, WRONG_TOKEN)
-    faults = frozenset(KINDS)
+    faults = frozenset(CONFORMANCE_KINDS)
 
     def __init__(self, server: DigitalOceanServer) -> None:
         self.server = server
@@ -77,7 +72,7 @@ class Harness(DNSProviderHarness):
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0
         method = "GET" if operation == "get_record_set" else WRITES
-        self.server.faults.add(method, kind=KINDS[kind], status=503, seconds=seconds)
+        self.server.faults.add(method, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
     def _relative(self, name: str) -> str:
         return "@" if name == self.zone else name.removesuffix(f".{self.zone}")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flipop_do_testserver import DigitalOceanServer, Settings, load_contract
-
-SCRIPT = Path(__file__).with_name("server.py")
+from flipop_do_testserver import DOCUMENT, DigitalOceanServer, Settings
+from tests.support.contract import load_contract
+from tests.support.process import ask, running
 
 
 @pytest.fixture
@@ -25,20 +19,8 @@ def server() -> Iterator[DigitalOceanServer]:
         yield running
 
 
-def ask(url: str, method: str = "GET", body: Any = None, token: str = "t") -> tuple[int, Any, dict[str, str]]:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-    request = urllib.request.Request(url, data, headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, json.loads(answer.read() or b"null"), dict(answer.headers)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read() or b"null"), dict(error.headers)
-
-
 needs_document = pytest.mark.skipif(
-    load_contract() is None, reason="the OpenAPI document is absent: the HTTP DigitalOcean runs unvalidated"
+    load_contract(DOCUMENT) is None, reason="the OpenAPI document is absent: the HTTP DigitalOcean runs unvalidated"
 )
 
 
@@ -228,16 +210,10 @@ def test_reads_may_lag_behind() -> None:
 
 
 def test_as_a_process_of_its_own() -> None:
-    command = [sys.executable, str(SCRIPT), "--droplets", "2", "--region", "ams3", "--action-seconds", "0.05"]
-    command += ["--domain", "example.com", "--domain", "example.org"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().strip()
-            drive(url)
-        finally:
-            process.terminate()
-        assert process.wait(timeout=10) == 0
+    options = ["--droplets", "2", "--region", "ams3", "--action-seconds", "0.05"]
+    options += ["--domain", "example.com", "--domain", "example.org"]
+    with running("flipop_do_testserver", *options) as url:
+        drive(url)
 
 
 def drive(url: str) -> None:
