@@ -296,7 +296,10 @@ def _record_set(observed: RecordObservation, values: Iterable[str]) -> RecordSet
 
 
 def _is_so(wanted: RecordSet, current: RecordSet | None, scope: frozenset[str] | None) -> bool:
-    """Whether ``current`` needs no write. Foreign values, and what is not asked for, do not count."""
+    """Whether ``current`` needs no write. Foreign values, and what is not asked for, do not count.
+
+    The TTL of a proxied name is the provider's own.
+    """
     if current is None:
         return False
     theirs = scope is not None and not set(current.values) <= scope
@@ -305,7 +308,7 @@ def _is_so(wanted: RecordSet, current: RecordSet | None, scope: frozenset[str] |
     marked = all(comments.get(value) == comment for value, comment in zip(wanted.values, wanted.comments, strict=False))
     return (
         present == set(wanted.values)
-        and (theirs or current.ttl_seconds == wanted.ttl_seconds)
+        and (theirs or current.proxied or current.ttl_seconds == wanted.ttl_seconds)
         and (wanted.proxied is None or current.proxied == wanted.proxied)
         and marked
     )

@@ -64,7 +64,8 @@ class PoolMemory(msgspec.Struct, frozen=True):
     """What the process remembers of a pool between plans. Losing it costs reads and retries, never addresses.
 
     Backoffs are kept by address, by node (provider ID) and by pair of both. ``cleaned`` are (node, address) annotations
-    that have been removed from nodes outside the pool's watch, ``strays`` those that could not be, yet.
+    that have been removed from nodes outside the pool's watch, ``strays`` those that could not be, yet. ``deleted``
+    are addresses of which the provider has said so in answer to a deletion: a read may only be older than they are.
     """
 
     addresses: Mapping[str, Backoff] = {}
@@ -74,6 +75,7 @@ class PoolMemory(msgspec.Struct, frozen=True):
     last_assignment: float = NEVER
     cleaned: frozenset[tuple[str, str]] = frozenset()
     strays: frozenset[tuple[str, str]] = frozenset()
+    deleted: frozenset[str] = frozenset()
 
 
 class PoolObservation(msgspec.Struct, frozen=True):

@@ -59,6 +59,8 @@ def remember(memory: PoolMemory, action: ProviderAction, outcome: Outcome, now: 
         )
     if isinstance(outcome, Applied):
         memory = replace(memory, addresses=without_entry(memory.addresses, action.address))
+        if isinstance(action, DeleteAddress):
+            memory = replace(memory, deleted=memory.deleted | {action.address})
     return memory
 
 
@@ -77,6 +79,7 @@ def remember_effectless(memory: PoolMemory, operation: Operation, now: float, ji
 
 def remember_recorded(memory: PoolMemory, action: RecordLedger) -> PoolMemory:
     """Return the memory after the ledger was written: a creation is begun, or done with."""
+    memory = replace(memory, deleted=memory.deleted & frozenset(action.ledger.created))
     pending = action.ledger.pending
     if pending is not None:
         if not action.begins:
@@ -261,6 +264,7 @@ def _remember_creation(
         return _remember_creation_failure(memory, creation, action, outcome, now, jitter)
     if isinstance(outcome, Created):
         creation = replace(creation, phase="created", address=outcome.address, backoff=None)
+        memory = replace(memory, deleted=memory.deleted - {outcome.address})
     elif isinstance(action, FindCreated) and isinstance(outcome, tuple):
         held = tuple(record for record in outcome if record.provider_id == action.request.provider_id is not None)
         creation = _looked_for(creation, held or outcome, now, jitter)

@@ -159,7 +159,7 @@ def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
             continue
         if not draft.owns(state.address):
             continue
-        if state.missing:
+        if state.missing and state.address in draft.observed.memory.deleted:
             gone.append(state.address)
         else:
             _plan_release(draft, state)

@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NoReturn, Protocol, TypeVar
 
@@ -203,7 +203,7 @@ def request_for(harness: IPProviderHarness, provider_id: str | None = None) -> C
         owner="conformance/contract",
         cluster="conformance",
         provider_id=provider_id,
-        known_addresses=tuple(sorted(harness.provider.list_addresses(()))),
+        known_addresses=tuple(sorted(everything(harness.provider))),
     )
 
 
@@ -239,3 +239,8 @@ def node_capacity(harness: IPProviderHarness) -> int:
     if capacity > MOST_PER_NODE:
         not_exercised(f"{capacity} addresses per node are too many to make")
     return capacity
+
+
+def everything(provider: IPProvider) -> Mapping[str, AddressRecord]:
+    """Read all addresses of the account, of every family that the provider has."""
+    return provider.list_addresses((), families=provider.capabilities.address_families)

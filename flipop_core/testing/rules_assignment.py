@@ -11,6 +11,7 @@ from flipop_core.testing.harness import (
     assign,
     attempt,
     eventually,
+    everything,
     expect,
     expect_equal,
     holds,
@@ -147,7 +148,7 @@ class AssignmentRules:
         addresses, nodes = [harness.make_address() for _ in range(2)], harness.node_ids(2)
         for address, node in zip(addresses, nodes, strict=True):
             assign(harness, address, node)
-        listed = harness.provider.list_addresses(())
+        listed = everything(harness.provider)
         for address, node in zip(addresses, nodes, strict=True):
             expect(address in listed, f"list_addresses has assigned {address} unasked")
             expect_equal(listed[address].provider_id, node, f"list_addresses knows who holds {address}")

@@ -24,12 +24,16 @@ def watchdog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchdog]:
     watchdog.close()
 
 
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> ControlPlane:
-    """The shared control plane with what ``deploy/`` installs, but for the Deployment."""
-    control_plane.apply(DEPLOY / "crds.yaml")
-    control_plane.apply(DEPLOY / "rbac.yaml")
-    return control_plane
+@pytest.fixture(scope="session")
+def cluster(control_plane_binaries: Path) -> Iterator[ControlPlane]:
+    """A control plane with what ``deploy/`` installs, but for the Deployment.
+
+    Of its own: a controller acts on every pool of its cluster, those that other tests have left behind included.
+    """
+    with ControlPlane(control_plane_binaries) as control_plane:
+        control_plane.apply(DEPLOY / "crds.yaml")
+        control_plane.apply(DEPLOY / "rbac.yaml")
+        yield control_plane
 
 
 @pytest.fixture

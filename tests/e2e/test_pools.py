@@ -173,6 +173,18 @@ def test_reclaim_delete_gives_created_addresses_back_with_the_pool_but_no_given_
     world.until(lambda: [world.annotation(node) for node in nodes].count(None) >= 2, "the annotations to be gone")
 
 
+def test_reclaim_delete_keeps_a_created_address_that_was_given_since(world: World) -> None:
+    world.nodes(2)
+    world.pool(desiredIPs=2, reclaimPolicy="Delete")
+    kept, given_back = world.until_active(2)
+    world.change(ips=[kept])
+    world.until(lambda: world.status()["observedGeneration"] == 2, "the new spec to be seen")
+    world.cluster.delete(POOL, "pool", world.namespace, api_version=API_VERSION)
+    world.until(lambda: gone(world), "the pool to be gone")
+    assert list(world.held()) == [kept]
+    assert [call.split()[1] for call in deletions(world)] == [f"/v2/reserved_ips/{given_back}"]
+
+
 def test_reclaim_retain_deletes_nothing(world: World) -> None:
     world.nodes(2)
     world.pool(desiredIPs=2)

@@ -155,7 +155,7 @@ def _check_record(facts: Facts, action: RecordLedger) -> None:
     dropped = set(observed.ledger.allocated) - set(ledger.allocated)
     assert not dropped & facts.enabled
     assert not dropped & observed.inventory.records.keys()
-    assert dropped <= observed.inventory.wanted
+    assert dropped <= observed.memory.deleted
     assert len(ledger.allocated) == len(set(ledger.allocated))
     assert action.begins == (ledger.pending is not None and ledger.pending != observed.ledger.pending)
     if observed.ledger.pending is not None and ledger.pending is None:

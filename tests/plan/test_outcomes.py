@@ -26,6 +26,7 @@ from flipop_core.plan.actions import (
     DeleteAddress,
     FindCreated,
     ProviderAction,
+    RecordLedger,
     UnassignAddress,
 )
 from flipop_core.plan.limits import Backoff
@@ -45,7 +46,9 @@ from flipop_core.plan.outcomes import (
     remember,
     remember_annotated,
     remember_effectless,
+    remember_recorded,
 )
+from flipop_core.resources.parse import AddressLedger
 
 from .builders import KEY, NOW, A, B, creation, inventory, observe, plan, request, summaries, waiting
 
@@ -141,6 +144,15 @@ def test_one_that_is_accepted_is_not_yet_forgiven() -> None:
 
 def test_an_unassignment_is_no_assignment() -> None:
     assert after(UNASSIGN, Applied(), REMEMBERED) == replace(REMEMBERED, addresses={B: FAILED})
+
+
+def test_a_deletion_is_known_until_it_is_recorded() -> None:
+    memory = after(DELETE, Applied())
+    assert memory == PoolMemory(deleted=frozenset({A}))
+    assert after(DELETE, InProgress("t")) == PoolMemory()
+    assert remember_recorded(memory, RecordLedger(AddressLedger((A, B)), "something else")) == memory
+    assert remember_recorded(memory, RecordLedger(AddressLedger((B,)), "that it is deleted")) == PoolMemory()
+    assert after(CreateAddress(request()), Created(A, Applied()), memory).deleted == frozenset()
 
 
 def test_an_operation_without_effect_lets_another_node_have_its_turn() -> None:

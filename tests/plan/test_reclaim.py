@@ -35,8 +35,18 @@ RECLAIM: dict[str, tuple[PoolObservation, list[str]]] = {
         [f"unassign {B} from m2: it is to be deleted"],
     ),
     "then out of the ledger": (
-        observe(inventory({A: "m1"}, missing=(B,)), desired=1, ledger=OWN_AB, spec=DELETE),
+        observe(
+            inventory({A: "m1"}, missing=(B,)),
+            desired=1,
+            ledger=OWN_AB,
+            spec=DELETE,
+            memory=PoolMemory(deleted=frozenset({B})),
+        ),
         [f"record that {B} is deleted"],
+    ),
+    "not because a read, which may be old, does not show it": (
+        observe(inventory({A: "m1"}, missing=(B,)), desired=1, ledger=OWN_AB, spec=DELETE),
+        [f"delete {B}"],
     ),
     "under Retain it is kept": (observe({A: "m1", B: "m2"}, desired=1, ledger=OWN_AB), []),
     "given ones are never deleted": (
@@ -79,7 +89,7 @@ def test_one_record_at_a_time() -> None:
         ledger=AddressLedger(created=(A, B), pending=request()),
         spec=DELETE,
         has_finalizer=True,
-        memory=PoolMemory(creation=creation("created", address=C)),
+        memory=PoolMemory(creation=creation("created", address=C), deleted=frozenset({B})),
     )
     records = [action for action in actions(observed) if isinstance(action, RecordLedger)]
     assert [record.ledger for record in records] == [AddressLedger(created=(A, B, C))]

@@ -674,6 +674,20 @@ def test_a_renamed_record_set(both: Cluster, policy: str) -> None:
     assert len(both.cloud.faults.calls()) == before
 
 
+def test_a_name_that_was_let_go_is_read_again_before_it_is_used_again(both: Cluster) -> None:
+    both.put("a", owned(reclaimPolicy="Delete"), [A1])
+    both.run()
+    both.put("a", owned(record_name="web", reclaimPolicy="Delete"), [A1])
+    both.run_for(5)
+    put(both.cloud, FOREIGN)
+    made = both.cloud.zones.writes
+    both.put("a", owned(reclaimPolicy="Delete"), [A1])
+    both.run()
+    assert both.cloud.zones.writes == made
+    assert values(both.cloud) == (FOREIGN,)
+    assert values(both.cloud, "web") == (A1,)
+
+
 def test_an_old_name_stays_until_the_new_one_holds_the_addresses(both: Cluster) -> None:
     both.put("a", owned(reclaimPolicy="Delete"), [A1])
     both.run()

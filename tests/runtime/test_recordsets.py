@@ -37,7 +37,8 @@ def world() -> Iterator[World]:
     [(None, (N1, N2, N3)), ("ExternalIP", (N1, N2, N3)), ("InternalIP", ("10.0.0.1", "10.0.0.2", "10.0.0.3"))],
 )
 def test_address_types(world: World, address_type: str | None, expected: tuple[str, ...]) -> None:
-    world.record_set(**({"addressType": address_type} if address_type else {}))
+    spec: dict[str, Any] = {"addressType": address_type} if address_type else {}
+    world.record_set(**spec)
     world.until_values(*expected, name="nodes")
     world.until_reason("Published", "rs")
     found = world.cloud.zones.record_sets(ZONE)["nodes.example.com", "A"]
