@@ -30,7 +30,7 @@ from flipop_core.plan.actions import (
 )
 from flipop_core.plan.creation import LOOK_SECONDS, SETTLE_SECONDS
 from flipop_core.plan.limits import Backoff, delay_seconds, error_text, next_backoff, with_entry, without_entry
-from flipop_core.plan.observed import Creation, Inventory, Operation, PoolMemory
+from flipop_core.plan.observed import NEVER, Creation, Inventory, Operation, PoolMemory
 
 REFUSALS_BEFORE_SLOW = 3
 """After how many refusals in a row, each by another node, an address waits before the next one is tried."""
@@ -132,6 +132,8 @@ def inventory_after(inventory: Inventory, action: ProviderAction, outcome: Outco
     if isinstance(action, FindCreated):
         return inventory
     if isinstance(action, CreateAddress):
+        if isinstance(outcome, NodeInUse):
+            return replace(inventory, read_at=NEVER)  # an address is there that the last read has not shown
         if not isinstance(outcome, Created):
             return inventory
         record = AddressRecord(

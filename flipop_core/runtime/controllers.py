@@ -41,7 +41,7 @@ from flipop_core.plan.outcomes import (
 )
 from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.report import DNSReport, invalid_status, pool_status
-from flipop_core.resources.parse import PoolView, decode_pool
+from flipop_core.resources.parse import AddressLedger, PoolView, decode_pool
 from flipop_core.resources.types import RECLAIM_FINALIZER, pool_family
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
@@ -95,6 +95,7 @@ class PoolController:
             FLOATING_IP_POOLS, decode_pool, api=api, store=pools, queue=queue, writer=writer, recorder=recorder
         )
         self._memories: dict[Key, PoolMemory] = {}
+        self._writing: dict[Key, AddressLedger] = {}
         self._waiting: set[Key] = set()
 
     # -- reconcile ---------------------------------------------------------------------------------------------------
@@ -170,7 +171,8 @@ class PoolController:
 
     def claims(self, provider: str) -> Claims:
         """Return which pool of the provider uses which address; one that is created and not yet recorded included."""
-        claims = claims_of(pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider)
+        pools = (pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider)
+        claims = claims_of(pools, self._writing)
         for key, memory in self._memories.items():
             if memory.creation is not None and memory.creation.address:
                 claims.addresses.setdefault(memory.creation.address, key)
@@ -241,12 +243,17 @@ class PoolController:
     def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
         begins = action.ledger.pending is not None
 
-        def done() -> None:
+        def ended(written: bool) -> None:
+            del self._writing[pool.key]
+            if not written:
+                return
             if not begins:
                 self._remember_recorded(pool.key, action)
             _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
 
-        started = self._objects.write_metadata(pool, {"annotations": action.ledger.annotations()}, done)
+        started = self._objects.write_metadata(pool, {"annotations": action.ledger.annotations()}, ended)
+        if started:
+            self._writing[pool.key] = action.ledger
         if started and begins:
             # Remembered before the watch can show it: a creation that nobody here has begun would be looked for first.
             self._remember_recorded(pool.key, action)

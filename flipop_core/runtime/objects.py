@@ -68,10 +68,12 @@ class ObjectWriter(Generic[V]):
         self._recorder = recorder
         self._reported: dict[Key, tuple[Any, Any]] = {}
 
-    def write_metadata(self, view: V, patch: dict[str, Any], done: Callable[[], None] | None = None) -> bool:
-        """Patch the metadata, guarded by its resourceVersion; call ``done`` when it is written."""
+    def write_metadata(self, view: V, patch: dict[str, Any], ended: Callable[[bool], None] | None = None) -> bool:
+        """Patch the metadata, guarded by its resourceVersion; ``ended`` is told whether it is written."""
         guarded = {**patch, "resourceVersion": view.metadata.resource_version}
-        return self._patch(view, {"metadata": guarded}, "", lambda _: done() if done is not None else None)
+        return self._patch(
+            view, {"metadata": guarded}, "", lambda new: ended(new is not None) if ended is not None else None
+        )
 
     def write_finalizer(self, view: V, *, present: bool) -> bool:
         """Add or remove the project's finalizer."""
@@ -88,8 +90,9 @@ class ObjectWriter(Generic[V]):
             return False
         patch = merge_difference(msgspec.to_builtins(view.status), msgspec.to_builtins(status))
 
-        def stored(new: V) -> None:
-            self._reported[view.key] = (status, new.status)
+        def stored(new: V | None) -> None:
+            if new is not None:
+                self._reported[view.key] = (status, new.status)
 
         return self._patch(view, {"status": patch}, "status", stored)
 
@@ -108,7 +111,7 @@ class ObjectWriter(Generic[V]):
         """Forget an object that is gone."""
         self._reported.pop(key, None)
 
-    def _patch(self, view: V, patch: dict[str, Any], subresource: str, stored: Callable[[V], None]) -> bool:
+    def _patch(self, view: V, patch: dict[str, Any], subresource: str, stored: Callable[[V | None], None]) -> bool:
         key = view.key
         # One write at a time: one that is guarded by the version would fail by what another one changes.
         return self._writer.submit(
@@ -133,14 +136,18 @@ class ObjectWriter(Generic[V]):
             self._store.apply(self._decode(self._api.get(self._resource, key.namespace, key.name)))
             raise
 
-    def _written(self, key: Key, stored: Callable[[V], None], body: bytes | None, error: FlipopError | None) -> None:
+    def _written(
+        self, key: Key, stored: Callable[[V | None], None], body: bytes | None, error: FlipopError | None
+    ) -> None:
         if body is not None:
             view = self._decode(body)
             stored(view)
             self._queue.forget(key)
             self._store.apply(view)
             self._queue.add(key)
-        elif isinstance(error, Conflict):
+            return
+        stored(None)
+        if isinstance(error, Conflict):
             self._queue.add(key)
         elif isinstance(error, NotLeader):
             self._queue.add_after(key, FENCED_SECONDS)

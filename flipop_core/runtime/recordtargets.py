@@ -7,7 +7,7 @@ import msgspec
 from flipop_core.dnsnames import DNSNameError, check_name, record_fqdn, zone_name
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.plan.dns import Ownership, RecordName
-from flipop_core.providers import ProviderCapabilities
+from flipop_core.providers import DNSProvider, ProviderCapabilities, RecordSet
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.types import DNSRecordSet, RecordStatus
 
@@ -70,21 +70,23 @@ def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: 
     try:
         target = record_target(spec, provider, record_type)
         capabilities = registry.dns_factory(provider).capabilities
-        registry.dns_provider(provider)
+        dns = registry.dns_provider(provider)
     except ConfigError as error:
         return error
-    if 0 < spec.ttl < capabilities.min_ttl_seconds:
-        return ResourceInvalid(
-            "spec.dnsRecordSet.ttl",
-            spec.ttl,
-            f"{provider} allows {capabilities.min_ttl_seconds} s and more",
-            reason="InvalidTTL",
-        )
     if record_type not in capabilities.record_types:
         return ResourceInvalid(
             "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason="Unsupported"
         )
-    return _check_ownership(target, capabilities)
+    return _check_ttl(spec, target, dns) or _check_ownership(target, capabilities)
+
+
+def _check_ttl(spec: DNSRecordSet, target: RecordTarget, dns: DNSProvider) -> ResourceInvalid | None:
+    """Return what is wrong with a TTL that the provider would not keep. The default is any that it does keep."""
+    kept = dns.normalize(RecordSet(target.name.name, target.name.type, target.ttl_seconds)).ttl_seconds
+    if not spec.ttl or kept == spec.ttl:
+        return None
+    mend = f"{target.name.provider} allows {kept} s and {'more' if kept > spec.ttl else 'less'}"
+    return ResourceInvalid("spec.dnsRecordSet.ttl", spec.ttl, mend, reason="InvalidTTL")
 
 
 def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -> ResourceInvalid | None:

@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 
 from .world import POOL, RECORD_SET, World
-from .zones import PROVIDERS, WRITES, Nodes, Zone, both_zones, external, externals, new_zone, until_ready, until_values
+from .zones import PROVIDERS, WRITES, Nodes, Zone, both_zones, externals, new_zone, until_ready, until_values
 
 FOREIGN = "198.51.100.1"
-OUTAGE_SECONDS = 12.0
-OUTAGE_CALLS = 12
+OUTAGE_SECONDS = 8.0
+OUTAGE_CALLS = 8
 """As many in proportion as 30 calls in 30 s."""
 EVENTS = 16
 
-FAULTS = {
-    "429": {"kind": "retry_after", "seconds": 1.0},
+FAULTS: dict[str, dict[str, Any]] = {
     "500": {"kind": "status", "status": 500, "times": 2},
     "html": {"kind": "html_502"},
-    "dropped before": {"kind": "drop_before"},
-    "500 after the effect": {"kind": "status_after_effect", "status": 500},
-    "answer lost": {"kind": "drop_after_effect"},
-    "answer lost twice": {"kind": "drop_after_effect", "times": 2},
-    "half a body": {"kind": "cut_body"},
+    "dropped": {"kind": "drop_before"},
+    "500-after-effect": {"kind": "status_after_effect", "status": 500},
+    "lost": {"kind": "drop_after_effect"},
+    "lost-twice": {"kind": "drop_after_effect", "times": 2},
+    "cut": {"kind": "cut_body"},
 }
+"""Of calls that write."""
 
 
 @pytest.fixture
@@ -39,122 +39,115 @@ def zone(world: World, request: pytest.FixtureRequest) -> Zone:
     return new_zone(world, request.param)
 
 
-class Bystanders:
-    """Records of somebody else in each zone, beside the name and of other types."""
+class Published:
+    """A NodeDNSRecordSet ``name-provider`` for each zone, beside records of somebody else that are to stay."""
 
-    def __init__(self, *zones: Zone) -> None:
-        self.zones = zones
-        for zone in zones:
+    def __init__(self, world: World, name: str = "", **more: Any) -> None:
+        self.world = world
+        suffix = f"-{name}" if name else ""
+        self.zones = both_zones(world, f"{world.id}{suffix}.example")
+        self.resources = {zone.provider: f"{zone.provider}{suffix}" for zone in self.zones}
+        self._more = more
+        for zone in self.zones:
             zone.put(FOREIGN, "other")
             zone.put("2001:db8::1", record_type="AAAA")
             zone.put("v=spf1 -all", record_type="TXT")
 
-    def check(self) -> None:
+    def fail(self, methods: str = WRITES, **fault: Any) -> None:
         for zone in self.zones:
+            zone.fail(methods, **fault)
+
+    def publish(self) -> None:
+        for zone in self.zones:
+            self.world.record_set(self.resources[zone.provider], dnsRecordSet=zone.spec(**self._more))
+
+    def settle(self, *numbers: int, timeout_seconds: float = 15.0) -> None:
+        """Wait until each record set is Ready, and check that it is exact, without a duplicate."""
+        for zone in self.zones:
+            wanted = externals(*numbers)
+            self.world.until(lambda zone=zone: zone.values() == wanted, f"{zone} to hold {wanted}", timeout_seconds)
+            until_ready(self.world, self.resources[zone.provider], timeout_seconds=timeout_seconds)
+            assert zone.values() == wanted
             assert zone.values("other") == [FOREIGN]
             assert zone.values(record_type="AAAA") == ["2001:db8::1"]
             assert zone.values(record_type="TXT") == ["v=spf1 -all"]
 
 
-def publish(world: World, *zones: Zone, **more: Any) -> None:
-    """Create a NodeDNSRecordSet for each zone, named like its provider."""
-    for zone in zones:
-        world.record_set(zone.provider, dnsRecordSet=zone.spec(**more))
-
-
-def settle(world: World, *zones: Zone, numbers: tuple[int, ...], timeout_seconds: float = 15.0) -> None:
-    """Wait until each zone's record set is Ready, and check that it is exact, without a duplicate."""
-    for zone in zones:
-        until_values(world, zone, externals(*numbers))
-        until_ready(world, zone.provider, timeout_seconds=timeout_seconds)
-        assert zone.values() == externals(*numbers)
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_write_fails_when_a_name_is_made_and_when_it_changes(world: World, fault: dict[str, Any]) -> None:
-    zones = both_zones(world)
-    bystanders = Bystanders(*zones)
+def test_writes_that_fail_when_a_name_is_made_and_when_it_changes(world: World) -> None:
+    """Each fault in zones of its own, all at once."""
     nodes = Nodes(world, 3)
     nodes.set_ready(3, ready=False)
-    for zone in zones:
-        zone.fail(WRITES, **fault)
-    publish(world, *zones)
-    settle(world, *zones, numbers=(1, 2))
-    for zone in zones:
-        zone.fail(WRITES, **fault)
+    runs = [Published(world, name) for name in FAULTS]
+    for run, fault in zip(runs, FAULTS.values(), strict=True):
+        run.fail(**fault)
+        run.publish()
+    for run in runs:
+        run.settle(1, 2)
+    for run, fault in zip(runs, FAULTS.values(), strict=True):
+        run.fail(**fault)
     nodes.set_ready(3, ready=True)
     nodes.set_ready(1, ready=False)
-    settle(world, *zones, numbers=(2, 3))
-    bystanders.check()
+    for run in runs:
+        run.settle(2, 3)
 
 
 def test_a_lost_answer_to_the_first_record_makes_no_second_one(world: World) -> None:
-    zones = both_zones(world)
     Nodes(world, 1)
-    for zone in zones:
-        zone.fail("POST", kind="drop_after_effect")
-    publish(world, *zones)
-    settle(world, *zones, numbers=(1,))
-    for zone in zones:
+    run = Published(world)
+    run.fail("POST", kind="drop_after_effect")
+    run.publish()
+    run.settle(1)
+    for zone in run.zones:
         assert len(zone.writes()) == 1
 
 
 def test_lost_answers_under_ownership_lose_no_mark(world: World) -> None:
-    zones = both_zones(world)
-    bystanders = Bystanders(*zones)
     Nodes(world, 2)
-    for zone in zones:
-        zone.fail(WRITES, kind="drop_after_effect", times=2)
-    publish(world, *zones, ownership={"policy": "owned", "ownerID": "east"})
-    settle(world, *zones, numbers=(1, 2))
-    for zone in zones:
+    run = Published(world, ownership={"policy": "owned", "ownerID": "east"})
+    run.fail(kind="drop_after_effect", times=2)
+    run.publish()
+    run.settle(1, 2)
+    for zone in run.zones:
         assert zone.owners() == {"east": externals(1, 2)}
-    bystanders.check()
 
 
 def test_calls_that_hang_are_given_up_and_their_outcome_is_read(world: World) -> None:
-    """Without effect or with it, at both providers at once."""
-    zones = both_zones(world)
-    bystanders = Bystanders(*zones)
     Nodes(world, 2)
-    for zone in zones:
-        zone.fail("POST", kind="hang", seconds=60.0)
-        zone.fail("POST", kind="hang_after_effect", seconds=60.0)
-    publish(world, *zones)
-    for zone in zones:
-        world.record_set(f"{zone.provider}-web", dnsRecordSet=zone.spec("web"))
-    for zone in zones:
-        for name, resource in (("www", zone.provider), ("web", f"{zone.provider}-web")):
-            world.until(lambda zone=zone, name=name: zone.values(name) == externals(1, 2), f"{name} to be exact", 25.0)
-            until_ready(world, resource, timeout_seconds=25.0)
-            assert zone.values(name) == externals(1, 2)
-    bystanders.check()
+    runs = [Published(world, kind) for kind in ("without", "with")]
+    for run, kind in zip(runs, ("hang", "hang_after_effect"), strict=True):
+        run.fail("POST", kind=kind, seconds=60.0)
+        run.publish()
+    for run in runs:
+        run.settle(1, 2, timeout_seconds=25.0)
 
 
-def test_a_rate_limit_is_waited_for_as_long_as_it_asks(world: World, zone: Zone) -> None:
+def test_a_rate_limit_is_waited_for_as_long_as_it_asks(world: World) -> None:
     Nodes(world, 1)
-    zone.fail(WRITES, kind="retry_after", seconds=2.0)
-    world.record_set(dnsRecordSet=zone.spec())
-    world.until_reason("RateLimited", "records", RECORD_SET)
-    until_values(world, zone, [external(1)])
-    until_ready(world)
-    limited, allowed = zone.writes()
-    assert limited.status == 429
-    assert 2.0 <= allowed.time - limited.time < 3.5
-    silence = [call for call in zone.calls() if limited.time < call.time < limited.time + 2.0]
-    assert silence == []
+    run = Published(world)
+    run.fail(kind="retry_after", seconds=2.0)
+    run.publish()
+    for name in run.resources.values():
+        world.until_reason("RateLimited", name, RECORD_SET)
+    run.settle(1)
+    for zone in run.zones:
+        limited, allowed = zone.writes()
+        assert limited.status == 429
+        assert 2.0 <= allowed.time - limited.time < 3.5
+        assert [call for call in zone.calls() if limited.time < call.time < limited.time + 2.0] == []
 
 
-def test_reads_that_fail_are_tried_again_and_nothing_is_written_meanwhile(world: World, zone: Zone) -> None:
+def test_reads_that_fail_are_tried_again_and_nothing_is_written_meanwhile(world: World) -> None:
     Nodes(world, 1)
-    zone.fail("GET", kind="status", status=500, times=2)
-    world.record_set(dnsRecordSet=zone.spec())
-    world.until_reason("DNSFailed", "records", RECORD_SET)
-    until_values(world, zone, [external(1)])
-    until_ready(world)
-    failed = [call for call in zone.calls() if call.status == 500]
-    assert len(failed) == 2
-    assert failed[-1].time < zone.writes()[0].time
+    run = Published(world)
+    run.fail("GET", kind="status", status=500, times=2)
+    run.publish()
+    for name in run.resources.values():
+        world.until_reason("DNSFailed", name, RECORD_SET)
+    run.settle(1)
+    for zone in run.zones:
+        failed = [call for call in zone.calls() if call.status == 500]
+        assert len(failed) == 2
+        assert failed[-1].time < zone.writes()[0].time
 
 
 def test_what_was_to_be_written_before_an_error_is_not_written_after_it(world: World, zone: Zone) -> None:
@@ -187,37 +180,32 @@ def test_a_pool_whose_dns_provider_is_away_fails_over_as_ever(world: World, zone
 
 
 def test_an_outage_with_many_node_events_costs_few_calls(world: World) -> None:
-    zones = both_zones(world)
-    bystanders = Bystanders(*zones)
     nodes = Nodes(world, 4)
-    publish(world, *zones)
-    settle(world, *zones, numbers=(1, 2, 3, 4))
-    calls = [len(zone.calls()) for zone in zones]
+    run = Published(world)
+    run.publish()
+    run.settle(1, 2, 3, 4)
+    calls = [len(zone.calls()) for zone in run.zones]
     began = time.monotonic()
-    for zone in zones:
-        zone.fail("", kind="status", status=503, times=-1)
-    # Every node goes and comes, again and again, and at the end two are gone.
+    run.fail("", kind="status", status=503, times=-1)
+    # Nodes go one after the other until none is left; in the end two others have come back than have gone last.
     ready = dict.fromkeys(range(1, 5), True)
-    for number in itertools.islice(itertools.cycle((1, 2, 3, 4)), EVENTS - 2):
+    numbers = [*itertools.islice(itertools.cycle((1, 2, 3, 4)), EVENTS - 2), 1, 3]
+    for number in numbers:
         ready[number] = not ready[number]
         nodes.set_ready(number, ready[number])
-        time.sleep((OUTAGE_SECONDS - 2.0) / EVENTS)
-    for number in (1, 2):
-        ready[number] = False
-        nodes.set_ready(number, ready=False)
-    remaining = tuple(number for number in ready if ready[number])
+        time.sleep((OUTAGE_SECONDS - 1.0) / EVENTS)
     time.sleep(max(0.0, began + OUTAGE_SECONDS - time.monotonic()))
-    asked = [len(zone.calls()) - before for zone, before in zip(zones, calls, strict=True)]
+    asked = [len(zone.calls()) - before for zone, before in zip(run.zones, calls, strict=True)]
     world.cloud.faults.clear()
     world.cloudflare.faults.clear()
-    settle(world, *zones, numbers=remaining, timeout_seconds=25.0)
+    assert [number for number in ready if ready[number]] == [2, 3]
+    run.settle(2, 3)
     assert max(asked) <= OUTAGE_CALLS
     assert min(asked) >= 2, "the outage was not noticed"
-    bystanders.check()
 
 
-def test_an_outage_changes_no_record_of_a_pool(world: World, zone: Zone) -> None:
-    """The provider of the addresses is away, and everything that can be said of them is in doubt."""
+def test_an_outage_of_the_addresses_provider_changes_no_record(world: World) -> None:
+    zone = new_zone(world, "cloudflare")
     nodes = world.nodes(2)
     world.pool(desiredIPs=2, dnsRecordSet=zone.spec())
     addresses = world.until_active(2)

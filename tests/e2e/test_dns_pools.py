@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .world import POOL, World
-from .zones import PROVIDERS, CloudflareZone, Zone, new_zone, until_ready, until_values
+from .world import POOL, Machine, World
+from .zones import PROVIDERS, Call, CloudflareZone, Zone, both_zones, new_zone, until_ready, until_values
 
 ARGUMENTS = ("--recheck-seconds", "1")
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -21,10 +21,10 @@ def zone(world: World, request: pytest.FixtureRequest) -> Zone:
     return new_zone(world, request.param)
 
 
-def published(world: World, zone: Zone, count: int) -> dict[str, str]:
-    """Wait until a pool with so many addresses is Ready, and check that its name holds them."""
-    holders = world.until_active(count)
-    until_ready(world, "pool", POOL)
+def published(world: World, zone: Zone, count: int, name: str = "pool") -> dict[str, str]:
+    """Wait until a pool with so many addresses is Ready, and check that its record set holds them."""
+    holders = world.until_active(count, name)
+    until_ready(world, name, POOL)
     assert zone.values() == sorted(holders)
     return holders
 
@@ -48,33 +48,55 @@ def test_provider_and_ttl_have_the_originals_defaults(world: World) -> None:
     assert zone.ttls() == {60}
 
 
-def test_a_failover_makes_no_dns_call(world: World, zone: Zone) -> None:
+class TwoPools:
+    """A pool for each DNS provider, each with two addresses on three nodes of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.zones = both_zones(world)
+        self.nodes: dict[str, list[Machine]] = {}
+        for zone in self.zones:
+            label = {f"{world.id}-{zone.provider}": "node"}
+            self.nodes[zone.provider] = [world.node(f"{zone.provider}-{n}", labels=label) for n in range(3)]
+            match = {"nodeLabel": f"{world.id}-{zone.provider}"}
+            world.pool(zone.provider, desiredIPs=2, match=match, dnsRecordSet=zone.spec())
+        self.before = {zone.provider: published(world, zone, 2, zone.provider) for zone in self.zones}
+
+    def calls(self) -> list[Call]:
+        return [call for zone in self.zones for call in zone.calls()]
+
+    def fail_first_nodes(self) -> None:
+        for nodes in self.nodes.values():
+            self.world.cluster.set_node_ready(nodes[0].name, ready=False)
+
+    def until_moved(self) -> None:
+        for name, (lost, _, free) in self.nodes.items():
+            (moving,) = [address for address, holder in self.before[name].items() if holder == lost.name]
+            self.world.until_moved(moving, free, name)
+            until_ready(self.world, name, POOL)
+
+
+def test_a_failover_makes_no_dns_call(world: World) -> None:
     world.cloud.settings.action_seconds = 0.2
-    nodes = world.nodes(3)
-    world.pool(desiredIPs=2, dnsRecordSet=zone.spec())
-    before = published(world, zone, 2)
-    calls = zone.calls()
-    (moving,) = [address for address, name in before.items() if name == nodes[0].name]
-    world.cluster.set_node_ready(nodes[0].name, ready=False)
-    world.until_moved(moving, nodes[2])
-    until_ready(world, "pool", POOL)
-    world.cluster.set_node_ready(nodes[0].name, ready=True)
-    world.until(lambda: world.status()["candidateCount"] == 3, "the node to be fit again")
-    world.stays(zone.calls, calls, 0.5)
+    pools = TwoPools(world)
+    calls = pools.calls()
+    pools.fail_first_nodes()
+    pools.until_moved()
+    for nodes in pools.nodes.values():
+        world.cluster.set_node_ready(nodes[0].name, ready=True)
+    world.until(lambda: all(world.status(name)["candidateCount"] == 3 for name in pools.nodes), "the nodes' return")
+    world.stays(pools.calls, calls, 0.5)
 
 
-def test_a_failover_that_fails_at_first_makes_no_dns_call(world: World, zone: Zone) -> None:
-    nodes = world.nodes(3)
-    world.pool(desiredIPs=2, dnsRecordSet=zone.spec())
-    before = published(world, zone, 2)
-    calls = zone.calls()
-    (moving,) = [address for address, name in before.items() if name == nodes[0].name]
+def test_a_failover_that_fails_at_first_makes_no_dns_call(world: World) -> None:
+    pools = TwoPools(world)
+    calls = pools.calls()
     world.cloud.faults.add("POST", r"/actions$", kind="status", status=500, times=2)
-    world.cluster.set_node_ready(nodes[0].name, ready=False)
-    world.until_reason("AssignmentFailed")
-    world.until_moved(moving, nodes[2])
-    until_ready(world, "pool", POOL)
-    assert zone.calls() == calls
+    pools.fail_first_nodes()
+    for name in pools.nodes:
+        world.until_reason("AssignmentFailed", name)
+    pools.until_moved()
+    assert pools.calls() == calls
 
 
 def test_desired_ips_up_and_down_add_and_remove_the_value(world: World, zone: Zone) -> None:
@@ -155,14 +177,14 @@ def test_an_address_on_a_node_that_failed_is_not_drained(world: World) -> None:
     assert zone.calls() == calls
 
 
-def test_nothing_is_asked_at_rest(world: World, zone: Zone) -> None:
-    world.nodes(2)
-    world.pool(desiredIPs=2, dnsRecordSet=zone.spec())
-    published(world, zone, 2)
-    since = world.until_at_rest()
-    # Several rechecks of the addresses.
-    world.until(lambda: len(world.cloud.journal.entries("GET", r"/reserved_ips$")) > 3, "rechecks")
-    assert zone.calls(since) == []
+def test_nothing_is_asked_at_rest(world: World) -> None:
+    pools = TwoPools(world)
+    calls = pools.calls()
+    world.cloud.journal.clear()
+    world.cloudflare.journal.clear()
+    world.until(lambda: len(world.cloud.journal.entries("GET", r"/reserved_ips$")) > 1, "rechecks of the addresses")
+    assert calls
+    assert pools.calls() == []
 
 
 def test_the_name_in_any_spelling_is_one_name(world: World, zone: Zone) -> None:

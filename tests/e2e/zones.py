@@ -42,6 +42,9 @@ class Zone(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __str__(self) -> str:
+        return f"{self.name} at {self.provider}"
+
     def spec(self, record_name: str = NAME, **more: Any) -> dict[str, Any]:
         """Return a ``dnsRecordSet``; ``more`` is added to it."""
         return {"zone": self.name, "recordName": record_name, "provider": self.provider, **more}
@@ -173,18 +176,16 @@ def new_zone(world: World, provider: str) -> DigitalOceanZone | CloudflareZone:
     return DigitalOceanZone(world.cloud, name)
 
 
-def both_zones(world: World) -> tuple[DigitalOceanZone, CloudflareZone]:
+def both_zones(world: World, name: str = "") -> tuple[DigitalOceanZone, CloudflareZone]:
     """Create a zone of one name at both providers."""
-    name = f"{world.id}.example"
+    name = name or f"{world.id}.example"
     return DigitalOceanZone(world.cloud, name), CloudflareZone(world.cloudflare, name)
 
 
 def until_values(world: World, zone: Zone, expected: Sequence[str], name: str = NAME, record_type: str = "A") -> None:
     """Wait until a name holds exactly these values."""
     wanted = sorted(expected)
-    world.until(
-        lambda: zone.values(name, record_type) == wanted, f"{name} at {zone.provider} to hold {wanted}", 15.0
-    )
+    world.until(lambda: zone.values(name, record_type) == wanted, f"{name} in {zone} to hold {wanted}", 15.0)
 
 
 def until_ready(world: World, name: str = "records", kind: str = RECORD_SET, timeout_seconds: float = 15.0) -> None:
