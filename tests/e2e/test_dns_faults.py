@@ -63,9 +63,9 @@ class Published:
 
     def settle(self, *numbers: int, timeout_seconds: float = 15.0) -> None:
         """Wait until each record set is Ready, and check that it is exact, without a duplicate."""
+        wanted = externals(*numbers)
         for zone in self.zones:
-            wanted = externals(*numbers)
-            self.world.until(lambda zone=zone: zone.values() == wanted, f"{zone} to hold {wanted}", timeout_seconds)
+            until_values(self.world, zone, wanted, timeout_seconds=timeout_seconds)
             until_ready(self.world, self.resources[zone.provider], timeout_seconds=timeout_seconds)
             assert zone.values() == wanted
             assert zone.values("other") == [FOREIGN]

@@ -1,4 +1,4 @@
-"""What is told of record sets: conditions and events that name the field and the mend, metrics, and the plan."""
+"""What is told of record sets: conditions and events that name the field and the mend, and metrics."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from flipop_cloudflare_testserver import ALL, DNS_READ, ZONE_READ
 from tests.controlplane.api import Document
 
-from .controller import CLOUDFLARE_TOKEN, run_command
+from .controller import CLOUDFLARE_TOKEN
 from .world import POOL, RECORD_SET, World
 from .zones import (
     PROVIDERS,
     CloudflareZone,
     Nodes,
     Zone,
-    both_zones,
     external,
     externals,
     new_zone,
@@ -230,6 +229,3 @@ def test_metrics_of_a_pool_name_its_record(world: World, zone: Zone) -> None:
         assert found
         assert {labels["dns"] for labels, _ in found} == {zone.fqdn()}
         assert {labels["provider"] for labels, _ in found} == {"digitalocean"}
-
-
-# -- flipop plan -------------------------------------------------------------------------------------------------------

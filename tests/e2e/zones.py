@@ -182,10 +182,18 @@ def both_zones(world: World, name: str = "") -> tuple[DigitalOceanZone, Cloudfla
     return DigitalOceanZone(world.cloud, name), CloudflareZone(world.cloudflare, name)
 
 
-def until_values(world: World, zone: Zone, expected: Sequence[str], name: str = NAME, record_type: str = "A") -> None:
+def until_values(
+    world: World,
+    zone: Zone,
+    expected: Sequence[str],
+    name: str = NAME,
+    record_type: str = "A",
+    timeout_seconds: float = 15.0,
+) -> None:
     """Wait until a name holds exactly these values."""
     wanted = sorted(expected)
-    world.until(lambda: zone.values(name, record_type) == wanted, f"{name} in {zone} to hold {wanted}", 15.0)
+    message = f"{name} in {zone} to hold {wanted}"
+    world.until(lambda: zone.values(name, record_type) == wanted, message, timeout_seconds)
 
 
 def until_ready(world: World, name: str = "records", kind: str = RECORD_SET, timeout_seconds: float = 15.0) -> None:
