@@ -10,13 +10,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import failover, idle, lifecycle, micro, scale
+from benchmarks import dns, failover, idle, lifecycle, micro, scale
 from benchmarks.figures import Options, Result, Scenario, as_json, print_table, run_scenario
 
 SCENARIOS = (
     Scenario("failover", "a node becomes NotReady: until the provider is asked (10 nodes)", failover.failover),
     Scenario("pod-failover", "a pod becomes unready: until the provider is asked (10 nodes)", failover.pod_failover),
     Scenario("mass-failover", "50 of 100 addresses' nodes die at once (160 nodes)", failover.mass_failover),
+    Scenario(
+        "dns-failover", "a node becomes NotReady: until its address is taken out of DNS (10 nodes)", dns.dns_failover
+    ),
     Scenario("start", "100 unassigned addresses at the start of the process (160 nodes)", lifecycle.start),
     Scenario("cold-start", "start of the process until its first assign call (10 nodes)", lifecycle.cold_start),
     Scenario("stop", "SIGTERM until the process has ended and the lease is free", lifecycle.stop),

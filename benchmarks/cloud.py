@@ -49,6 +49,10 @@ class Cloud:
         ips: list[str] = self._post("addresses", {"count": count, "region": REGION})["ips"]
         return ips
 
+    def add_domain(self, domain: str) -> None:
+        """Create a DNS zone."""
+        self._post("domains", {"domain": domain})
+
     def move(self, address: str, droplet: int | None) -> None:
         """Put an address on a droplet, or on none, at once."""
         self._post("move", {"ip": address, "droplet_id": droplet})

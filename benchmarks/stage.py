@@ -25,7 +25,6 @@ from tests.controlplane.processes import ServerProcess, Watchdog
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NAMESPACE = "default"
-_PLUGIN = REPOSITORY / "plugins" / "flipop_do"
 _THREADS = 8
 _SETTLE_TIMEOUT_SECONDS = 60.0
 _EXIT_TIMEOUT_SECONDS = 60.0
@@ -103,20 +102,28 @@ class Controller:
 class Stage:
     """See the module."""
 
-    def __init__(self, cluster: ControlPlane, cloud: Cloud, directory: Path, watchdog: Watchdog) -> None:
+    def __init__(
+        self, cluster: ControlPlane, cloud: Cloud, directory: Path, watchdog: Watchdog, stack: ExitStack
+    ) -> None:
         self.cluster = cluster
         self.cloud = cloud
         self._directory = directory
         self._watchdog = watchdog
+        self._stack = stack
         self._kubeconfig = cluster.kubeconfig_for_service_account("flipop", "flipop")
 
+    def serve(self, module: str, plugin: str, *arguments: str) -> str:
+        """Start another stand-in of a provider, until the stage's end; return its URL."""
+        return _serve(self._stack, module, plugin, arguments, self._directory, self._watchdog)
+
     @contextmanager
-    def controller(self, *arguments: str) -> Iterator[Controller]:
+    def controller(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Controller]:
         """Run the controller with the account and roles that are shipped, until the end of the block."""
         command = [
             "env",
             f"DIGITALOCEAN_API_URL={self.cloud.url}",
             "DIGITALOCEAN_ACCESS_TOKEN=dop_v1_benchmark",
+            *(f"{name}={value}" for name, value in (variables or {}).items()),
             str(Path(sys.executable).with_name("flipop")),
             "run",
             f"--kubeconfig={self._kubeconfig}",
@@ -188,36 +195,38 @@ def stage(options: Options, *, apiserver_arguments: Sequence[str] = ()) -> Itera
         directory = Path(tempfile.mkdtemp(prefix="flipop-benchmark-"))
         watchdog = Watchdog(directory)  # which also removes the directory
         stack.callback(watchdog.close)
-        cloud = _start_cloud(stack, options, directory, watchdog)
+        latency = server_arguments(options.latency_seconds, options.action_seconds)
+        cloud = Cloud(_serve(stack, "flipop_do_testserver", "flipop_do", latency, directory, watchdog))
+        stack.callback(cloud.close)
+        cloud.warm_up()
         cluster = stack.enter_context(ControlPlane(find_binaries(), apiserver_arguments=apiserver_arguments))
         for name in ("crds.yaml", "rbac.yaml"):
             cluster.apply(REPOSITORY / "deploy" / name)
-        yield Stage(cluster, cloud, directory, watchdog)
+        yield Stage(cluster, cloud, directory, watchdog, stack)
 
 
-def _start_cloud(stack: ExitStack, options: Options, directory: Path, watchdog: Watchdog) -> Cloud:
+def _serve(
+    stack: ExitStack, module: str, plugin: str, arguments: Sequence[str], directory: Path, watchdog: Watchdog
+) -> str:
     command = [
         "env",
-        f"PYTHONPATH={_PLUGIN}",
+        f"PYTHONPATH={REPOSITORY / 'plugins' / plugin}:{REPOSITORY}",
         # Checking each answer against the vendor's document takes the server longer than answering it.
         f"FLIPOP_SPECS={directory}",
         sys.executable,
         "-m",
-        "flipop_do_testserver",
-        *server_arguments(options.latency_seconds, options.action_seconds),
+        module,
+        *arguments,
     ]
-    server = ServerProcess(command, directory / "cloud.log", watchdog)
+    server = ServerProcess(command, directory / f"{module}.log", watchdog)
     stack.callback(server.stop, 10.0)
 
     def url() -> str | None:
         if not server.running:
-            raise RuntimeError(f"the provider ended with exit code {server.exit_code}:\n{server.log()}")
+            raise RuntimeError(f"{module} ended with exit code {server.exit_code}:\n{server.log()}")
         return next((line for line in server.log().splitlines() if line.startswith("http://")), None)
 
-    cloud = Cloud(wait_for(url, 30.0, "the provider's URL"))
-    stack.callback(cloud.close)
-    cloud.warm_up()
-    return cloud
+    return wait_for(url, 30.0, f"the URL of {module}")
 
 
 def in_parallel(function: Callable[[T], object], items: Iterable[T]) -> None:

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from .world import POOL, RECORD_SET, World
-from .zones import PROVIDERS, WRITES, Nodes, Zone, both_zones, externals, new_zone, until_ready, until_values
+from .zones import (
+    PROVIDERS,
+    WRITES,
+    Nodes,
+    Zone,
+    both_zones,
+    cloudflare_zone,
+    externals,
+    new_zone,
+    until_ready,
+    until_values,
+)
 
 FOREIGN = "198.51.100.1"
 OUTAGE_SECONDS = 8.0
@@ -205,7 +216,7 @@ def test_an_outage_with_many_node_events_costs_few_calls(world: World) -> None:
 
 
 def test_an_outage_of_the_addresses_provider_changes_no_record(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     nodes = world.nodes(2)
     world.pool(desiredIPs=2, dnsRecordSet=zone.spec())
     addresses = world.until_active(2)

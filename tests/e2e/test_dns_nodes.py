@@ -13,6 +13,8 @@ from .zones import (
     DigitalOceanZone,
     Nodes,
     Zone,
+    cloudflare_zone,
+    digitalocean_zone,
     external,
     externals,
     new_zone,
@@ -57,7 +59,7 @@ def test_fit_nodes_are_published_with_one_write_for_a_change(world: World, zone:
 
 
 def test_a_first_publication_is_one_batch_at_cloudflare(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     Nodes(world, 3)
     world.record_set(dnsRecordSet=zone.spec())
     published(world, zone, 1, 2, 3)
@@ -66,7 +68,7 @@ def test_a_first_publication_is_one_batch_at_cloudflare(world: World) -> None:
 
 
 def test_several_values_change_in_one_transaction_at_cloudflare(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     for value in ("198.51.100.1", "198.51.100.2", "198.51.100.3"):
         zone.put(value)
     Nodes(world, 2)
@@ -94,7 +96,7 @@ def test_a_value_that_takes_anothers_place_is_one_write(world: World, zone: Zone
 
 
 def test_new_values_stand_before_stale_ones_go_at_digitalocean(world: World) -> None:
-    zone = new_zone(world, "digitalocean")
+    zone = digitalocean_zone(world)
     Nodes(world, 1)
     for value in ("198.51.100.1", "198.51.100.2"):
         zone.put(value)

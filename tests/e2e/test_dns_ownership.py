@@ -20,7 +20,18 @@ from flipop_core.runtime.manager import Manager
 from flipop_core.testing.kubeapi import InMemoryKubeAPI
 
 from .world import API_VERSION, RECORD_SET, World
-from .zones import PROVIDERS, Nodes, Zone, external, externals, new_zone, until_ready, until_values
+from .zones import (
+    PROVIDERS,
+    Nodes,
+    Zone,
+    cloudflare_zone,
+    digitalocean_zone,
+    external,
+    externals,
+    new_zone,
+    until_ready,
+    until_values,
+)
 
 OTHER_VALUE = "198.51.100.77"
 
@@ -147,7 +158,7 @@ def test_foreign_values_are_left_alone_and_the_condition_says_so(world: World, z
 
 
 def test_what_external_dns_owns_is_left_alone(world: World) -> None:
-    zone = new_zone(world, "digitalocean")
+    zone = digitalocean_zone(world)
     text = "heritage=external-dns,external-dns/owner=cluster-a,external-dns/resource=service/default/web"
     zone.put(OTHER_VALUE)
     zone.put(text, "a-www", "TXT")
@@ -191,7 +202,7 @@ def test_without_ownership_nothing_is_marked(world: World, zone: Zone) -> None:
 
 
 def test_a_comment_of_somebody_else_stays_where_nothing_is_marked(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     world.cloudflare.account.add_record(zone.id, zone.fqdn(), "A", external(1), ttl=300, comment="ask the network team")
     Nodes(world, 1)
     world.record_set(dnsRecordSet=zone.spec(ttl=120))

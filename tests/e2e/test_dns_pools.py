@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from .world import POOL, Machine, World
-from .zones import PROVIDERS, Call, CloudflareZone, Zone, both_zones, new_zone, until_ready, until_values
+from .zones import (
+    PROVIDERS,
+    Call,
+    Zone,
+    both_zones,
+    cloudflare_zone,
+    digitalocean_zone,
+    new_zone,
+    until_ready,
+    until_values,
+)
 
 ARGUMENTS = ("--recheck-seconds", "1")
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -39,7 +49,7 @@ def test_a_pool_publishes_its_active_addresses(world: World, zone: Zone) -> None
 
 
 def test_provider_and_ttl_have_the_originals_defaults(world: World) -> None:
-    zone = new_zone(world, "digitalocean")
+    zone = digitalocean_zone(world)
     world.nodes(1)
     spec = zone.spec()
     del spec["provider"]
@@ -166,7 +176,7 @@ def test_a_drained_address_leaves_dns_waits_moves_and_comes_back(world: World, z
 
 
 def test_an_address_on_a_node_that_failed_is_not_drained(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     nodes = world.nodes(3)
     world.pool(desiredIPs=2, drainBeforeMoveSeconds=60.0, dnsRecordSet=zone.spec())
     before = published(world, zone, 2)
@@ -222,8 +232,7 @@ def test_records_of_other_types_and_names_stay(world: World, zone: Zone) -> None
 
 
 def test_whether_a_name_is_proxied_stays_as_it_is_unless_the_spec_says(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
-    assert isinstance(zone, CloudflareZone)
+    zone = cloudflare_zone(world)
     world.cloudflare.account.add_record(zone.id, zone.fqdn(), "A", "198.51.100.1", ttl=1, proxied=True)
     world.nodes(2)
     world.pool(desiredIPs=2, dnsRecordSet=zone.spec())

@@ -17,6 +17,8 @@ from .zones import (
     CloudflareZone,
     Nodes,
     Zone,
+    cloudflare_zone,
+    digitalocean_zone,
     external,
     externals,
     new_zone,
@@ -94,7 +96,7 @@ def test_a_name_that_is_a_cname(world: World, zone: Zone) -> None:
 
 
 def test_a_digitalocean_token_without_dns(world: World) -> None:
-    zone = new_zone(world, "digitalocean")
+    zone = digitalocean_zone(world)
     world.cloud.settings.scopes = "reserved_ip:read,droplet:read"
     Nodes(world, 1)
     world.record_set(dnsRecordSet=zone.spec())
@@ -111,7 +113,7 @@ def scoped(world: World) -> Any:
 
 
 def test_a_cloudflare_token_without_the_zone(world: World, scoped: Any) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     other = CloudflareZone(world.cloudflare, f"other.{zone.name}")
     scoped({other.id: ALL})
     Nodes(world, 1)
@@ -125,7 +127,7 @@ def test_a_cloudflare_token_without_the_zone(world: World, scoped: Any) -> None:
 
 
 def test_a_cloudflare_token_that_may_only_read_the_zone(world: World, scoped: Any) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     scoped({zone.id: frozenset({ZONE_READ, DNS_READ})})
     Nodes(world, 1)
     world.record_set(dnsRecordSet=zone.spec())
@@ -154,7 +156,7 @@ def test_a_ttl_out_of_range(world: World, provider: str, ttl: int, mend: str) ->
 
 
 def test_the_automatic_ttl_of_cloudflare(world: World) -> None:
-    zone = new_zone(world, "cloudflare")
+    zone = cloudflare_zone(world)
     Nodes(world, 1)
     world.record_set(dnsRecordSet=zone.spec(ttl=1))
     until_values(world, zone, [external(1)])
@@ -173,7 +175,7 @@ def test_the_automatic_ttl_of_cloudflare(world: World) -> None:
     ids=["empty label", "outside the zone", "no name", "unknown provider"],
 )
 def test_a_record_set_that_makes_no_sense(world: World, changes: dict[str, str], reason: str, field: str) -> None:
-    zone = new_zone(world, "digitalocean")
+    zone = digitalocean_zone(world)
     Nodes(world, 1)
     world.record_set(dnsRecordSet={**zone.spec(), **changes})
     assert field in refused(world, reason)
@@ -181,7 +183,7 @@ def test_a_record_set_that_makes_no_sense(world: World, changes: dict[str, str],
 
 
 def test_a_pool_with_a_wrong_record_set_works_but_for_its_name(world: World) -> None:
-    zone = new_zone(world, "digitalocean")
+    zone = digitalocean_zone(world)
     world.nodes(1)
     world.pool(desiredIPs=1, dnsRecordSet=zone.spec(ttl=5))
     (address,) = world.until_active(1)

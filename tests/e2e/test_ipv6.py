@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 
 import pytest
 
-from .controller import Controller
-from .world import ALLOCATED, PENDING, POOL, RECORD_SET, Machine, World
+from .world import POOL, RECORD_SET, Machine, World
 from .zones import PROVIDERS, Zone, new_zone, until_ready, until_values
 
 ANNOTATION_IPV6 = "flipop.digitalocean.com/ipv6-reserved-ip"
@@ -131,7 +131,7 @@ def test_an_address_of_the_other_family_is_refused(running: World) -> None:
     [{"kind": "drop_after_effect"}, {"kind": "status_after_effect", "status": 500}, {"kind": "cut_body"}],
     ids=["dropped", "500", "half a body"],
 )
-def test_a_creation_whose_answer_is_lost_is_found_and_not_made_twice(running: World, fault: dict[str, object]) -> None:
+def test_a_creation_whose_answer_is_lost_is_found_and_not_made_twice(running: World, fault: dict[str, Any]) -> None:
     world = running
     world.nodes(1)
     world.cloud.faults.add("POST", CREATE, **fault)
@@ -139,30 +139,3 @@ def test_a_creation_whose_answer_is_lost_is_found_and_not_made_twice(running: Wo
     (address,) = world.until_active(1)
     assert list(world.held()) == [address]
     assert len(world.cloud.journal.entries("POST", CREATE)) == 1
-
-
-def killed_in_creation(world: World, kind: str) -> Controller:
-    """Start a controller and kill it while it waits for the answer to a creation."""
-    world.cloud.faults.add("POST", CREATE, kind=kind, seconds=60.0)
-    controller = world.controller()
-    world.until(lambda: world.cloud.journal.entries("POST", CREATE), "the creation", 20.0)
-    if kind == "hang_after_effect":
-        world.until(world.held, "the creation to have its effect")
-    controller.kill()
-    world.expire_lease()
-    assert world.resource()["metadata"]["annotations"][PENDING]
-    return world.controller()
-
-
-@pytest.mark.parametrize("kind", ["hang", "hang_after_effect"])
-def test_killed_in_a_creation_loses_nothing_and_makes_nothing_twice(world: World, kind: str) -> None:
-    world.nodes(1)
-    foreign = world.cloud.account.add_address(ipv6=True)
-    world.pool(ipFamily="IPv6", desiredIPs=1)
-    killed_in_creation(world, kind)
-    (address,) = world.until_active(1, timeout_seconds=30.0)
-    world.until_at_rest()
-    assert set(world.held()) == {foreign, address}
-    annotations = world.resource()["metadata"]["annotations"]
-    assert annotations[ALLOCATED] == address
-    assert PENDING not in annotations

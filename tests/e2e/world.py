@@ -87,9 +87,8 @@ class World:
             setattr(self.cloud.settings, name, getattr(self._settings, name))
         self.until(lambda: not any(address.action_id for address in self.addresses()), "the last action to end")
         for address in self.addresses():
-            if address.byoip:
-                self.cloud.account.move(address.ip, None)
-            else:
+            self.cloud.account.move(address.ip, None)  # the service deletes no IPv6 address that is on a droplet
+            if not address.byoip:
                 self.cloud.account.delete(address.ip)
         self._check()
 

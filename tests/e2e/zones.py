@@ -168,18 +168,24 @@ class CloudflareZone(Zone):
 PROVIDERS = ("digitalocean", "cloudflare")
 
 
-def new_zone(world: World, provider: str) -> DigitalOceanZone | CloudflareZone:
-    """Create a zone at a provider, with a name of this test's own."""
-    name = f"{world.id}.example"
-    if provider == "cloudflare":
-        return CloudflareZone(world.cloudflare, name)
-    return DigitalOceanZone(world.cloud, name)
+def digitalocean_zone(world: World, name: str = "") -> DigitalOceanZone:
+    """Create a zone at DigitalOcean, with a name of this test's own unless one is given."""
+    return DigitalOceanZone(world.cloud, name or f"{world.id}.example")
+
+
+def cloudflare_zone(world: World, name: str = "") -> CloudflareZone:
+    """Create a zone at Cloudflare, likewise."""
+    return CloudflareZone(world.cloudflare, name or f"{world.id}.example")
 
 
 def both_zones(world: World, name: str = "") -> tuple[DigitalOceanZone, CloudflareZone]:
     """Create a zone of one name at both providers."""
-    name = name or f"{world.id}.example"
-    return DigitalOceanZone(world.cloud, name), CloudflareZone(world.cloudflare, name)
+    return digitalocean_zone(world, name), cloudflare_zone(world, name)
+
+
+def new_zone(world: World, provider: str) -> Zone:
+    """Create a zone at a provider that a test is given by its name."""
+    return cloudflare_zone(world) if provider == "cloudflare" else digitalocean_zone(world)
 
 
 def until_values(
