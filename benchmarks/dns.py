@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -70,8 +71,7 @@ def dns_failover(options: Options) -> list[Figure]:
 
 def _failovers(options: Options, provider: str) -> list[Figure]:
     reads, writes, calls, changes = [], [], [], []
-    with stage(options) as running:
-        server = _server(running, options, provider)
+    with stage(options) as running, closing(_server(running, options, provider)) as server:
         for number in range(NODES):
             addresses = [("ExternalIP", f"203.0.113.{number + 1}")]
             running.cluster.create_node(f"node-{number}", addresses=addresses)
@@ -95,7 +95,6 @@ def _failovers(options: Options, provider: str) -> list[Figure]:
                 calls.append(float(sum(call.writes for call in made)))
                 running.cluster.set_node_ready(node, ready=True)
                 _wait_settled(running, controller, server, NODES)
-        server.close()
     name = {"digitalocean": "DigitalOcean", "cloudflare": "Cloudflare"}[provider]
     return [
         Figure(f"{name}: status write → DNS write received", "ms", _milliseconds(writes)),

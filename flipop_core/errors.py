@@ -54,6 +54,13 @@ class ResourceInvalid(ConfigError):
         self.reason = reason
         super().__init__(f"{field}: {_shorten(value)}: {mend}")
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the same thing is wrong: a view that holds it is then equal to one decoded anew."""
+        return isinstance(other, ResourceInvalid) and (other.args, other.reason) == (self.args, self.reason)
+
+    def __hash__(self) -> int:
+        return hash((self.args, self.reason))
+
 
 class PluginLoadError(ConfigError):
     """A plugin failed to load or broke the hook contract; ``plugin`` is its entry point's name."""

@@ -115,8 +115,9 @@ class IPProvider(Protocol):
     def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
         """Read the addresses that an earlier `create` of the same request may have made, best match first.
 
-        With a tag: exactly the tagged one. On a node: what the node holds that was not in ``known_addresses``.
-        Otherwise: unassigned addresses of the region that were not in ``known_addresses``. Empty: it made none.
+        With a tag: exactly the tagged one. Otherwise, of those not in ``known_addresses``: first what the requested
+        node holds, then unassigned ones of the region, since an address may not be on its node yet, or never get
+        there. Empty: it made none.
         Errors: Retryable, AccessDenied.
         """
         ...

@@ -33,6 +33,7 @@ from flipop_core.plan.observed import NEVER, Operation, PoolMemory, PoolObservat
 from flipop_core.plan.outcomes import (
     Outcome,
     forget_confirmed,
+    forget_failures,
     prune,
     remember,
     remember_annotated,
@@ -95,7 +96,8 @@ class PoolController:
             FLOATING_IP_POOLS, decode_pool, api=api, store=pools, queue=queue, writer=writer, recorder=recorder
         )
         self._memories: dict[Key, PoolMemory] = {}
-        self._writing: dict[Key, AddressLedger] = {}
+        self._writing: dict[Key, tuple[int, AddressLedger]] = {}
+        self._generations: dict[Key, int] = {}
         self._waiting: set[Key] = set()
 
     # -- reconcile ---------------------------------------------------------------------------------------------------
@@ -114,6 +116,9 @@ class PoolController:
                     # Not the spec: a plugin or a credential, which may be there the next time.
                     self._queue.add_after(key, self._settings.recheck_seconds)
             return
+        if self._generations.get(key) != pool.metadata.generation:
+            self._generations[key] = pool.metadata.generation
+            self._memories[key] = forget_failures(self._memories.get(key, PoolMemory()))
         observed = self.observe(pool)
         if observed is None:
             return
@@ -171,8 +176,11 @@ class PoolController:
 
     def claims(self, provider: str) -> Claims:
         """Return which pool of the provider uses which address; one that is created and not yet recorded included."""
-        pools = (pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider)
-        claims = claims_of(pools, self._writing)
+        pools = [pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider]
+        versions = {pool.key: pool.metadata.version for pool in pools}
+        # Until the store shows a newer version of the pool, a write may have had its effect, answered or not.
+        writing = {key: ledger for key, (old, ledger) in self._writing.items() if versions.get(key, old) <= old}
+        claims = claims_of(pools, writing)
         for key, memory in self._memories.items():
             if memory.creation is not None and memory.creation.address:
                 claims.addresses.setdefault(memory.creation.address, key)
@@ -200,6 +208,8 @@ class PoolController:
     def _forget(self, key: Key) -> None:
         self._interests.drop(key)
         self._memories.pop(key, None)
+        self._writing.pop(key, None)
+        self._generations.pop(key, None)
         self._records.drop(key)
         self._objects.forget(key)
         self._waiting.discard(key)
@@ -226,9 +236,9 @@ class PoolController:
                 case SetFinalizer():
                     self._objects.write_finalizer(pool, present=action.present)
                 case AnnotateNode():
-                    self._annotator.submit(
-                        action, observed.nodes.get(action.node), partial(self._annotated, key, action)
-                    )
+                    seen = observed.nodes.get(action.node)
+                    if not self._annotator.submit(action, seen, partial(self._annotated, key, action)):
+                        self._remember_annotated(key, action, done=False)
                 case _:
                     self._start(key, account, action)
 
@@ -241,20 +251,17 @@ class PoolController:
             self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
 
     def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
-        begins = action.ledger.pending is not None
-
         def ended(written: bool) -> None:
-            del self._writing[pool.key]
             if not written:
-                return
-            if not begins:
+                return  # perhaps written all the same: what the store shows next tells
+            if not action.begins:
                 self._remember_recorded(pool.key, action)
             _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
 
         started = self._objects.write_metadata(pool, {"annotations": action.ledger.annotations()}, ended)
         if started:
-            self._writing[pool.key] = action.ledger
-        if started and begins:
+            self._writing[pool.key] = (pool.metadata.version, action.ledger)
+        if started and action.begins:
             # Remembered before the watch can show it: a creation that nobody here has begun would be looked for first.
             self._remember_recorded(pool.key, action)
 
@@ -262,13 +269,15 @@ class PoolController:
         self._memories[key] = remember_recorded(self._memories.get(key, PoolMemory()), action)
 
     def _annotated(self, key: Key, action: AnnotateNode, error: FlipopError | None) -> None:
-        if error is None:
-            self._memories[key] = remember_annotated(self._memories.get(key, PoolMemory()), action)
-        elif isinstance(error, NotLeader):
+        self._remember_annotated(key, action, done=error is None)
+        if isinstance(error, NotLeader):
             self._queue.add_after(key, FENCED_SECONDS)
-        else:
+        elif error is not None:
             wait = self._queue.retry(key)
             _log.warning("node not annotated", node=action.node, error=str(error), retry_seconds=wait)
+
+    def _remember_annotated(self, key: Key, action: AnnotateNode, *, done: bool) -> None:
+        self._memories[key] = remember_annotated(self._memories.get(key, PoolMemory()), action, done=done)
 
     # -- what became of it -------------------------------------------------------------------------------------------
 

@@ -33,12 +33,13 @@ class NodeAnnotator:
     def submit(self, action: AnnotateNode, seen: NodeView | None, done: Callable[[FlipopError | None], None]) -> bool:
         """Start the write; ``done`` gets its error, or None. A node that is gone needs no annotation.
 
-        ``seen`` is the node as the watch shows it. What was written since it showed that is not written again.
+        ``seen`` is the node as the watch shows it. What was written since it showed that is not written again. Returns
+        False while another write of the node is under way.
         """
         slot = (action.node, ":" in (action.address or action.previous))
         last = self._done.get(slot)
         if last is not None and seen is not None and last[0] == action and last[1] is seen:
-            return False
+            return True
 
         def ended(_: bytes | None, error: FlipopError | None) -> None:
             if error is None:

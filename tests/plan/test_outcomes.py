@@ -252,6 +252,11 @@ def test_a_created_address_is_known_at_once() -> None:
     assert inventory_after(Inventory(), FindCreated(wanted), (AddressRecord(A),)) == Inventory()
 
 
+def test_a_creation_that_finds_the_node_taken_asks_for_a_new_list() -> None:
+    known = inventory_after(inventory({A: None}), CreateAddress(request(provider_id="m1")), NodeInUse("?"))
+    assert plan(observe(known, desired=2, ips=(A,), fit="")).reread_all
+
+
 def test_a_read_of_the_account_replaces_everything() -> None:
     known = inventory_read(
         inventory({A: "m1"}, unread=(A,)), frozenset({B}), {B: AddressRecord(B)}, NOW + 9, whole_account=True
