@@ -22,7 +22,8 @@ def test_lists_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == [scenario.name for scenario in SCENARIOS]
-    assert {"failover", "mass-failover", "dns-failover", "start", "cold-start", "idle", "stop", "planner", "scale"} <= set(listed)
+    expected = {"failover", "mass-failover", "dns-failover", "start", "cold-start", "idle", "stop", "planner", "scale"}
+    assert expected <= set(listed)
 
 
 def test_runs_as_a_module_and_writes_json(tmp_path: Path) -> None:

@@ -15,7 +15,16 @@ LONGEST = ".".join(["a" * 63] * 3)
 @pytest.mark.parametrize("zone", ["example.com", "example.com.", "EXAMPLE.com", " example.com ", "example。com"])
 @pytest.mark.parametrize(
     "record_name",
-    ["www", "WWW", " www ", "www.example.com", "www.example.com.", "WWW.Example.Com.", "www.example.com. ", "ｗｗｗ"],
+    [
+        "www",
+        "WWW",
+        " www ",
+        "www.example.com",
+        "www.example.com.",
+        "WWW.Example.Com.",
+        "www.example.com. ",
+        "\uff57\uff57\uff57",
+    ],
 )
 def test_spellings_of_one_name(record_name: str, zone: str) -> None:
     assert record_fqdn(record_name, zone) == "www.example.com"
@@ -122,8 +131,7 @@ def test_names_in_canonical_form() -> None:
 def test_any_text_is_a_name_or_an_error(record_name: str, zone: str) -> None:
     try:
         fqdn = record_fqdn(record_name, zone)
-    except DNSNameError as error:
-        assert str(error)
+    except DNSNameError:
         return
     check_name(fqdn)
     assert fqdn.isascii()
