@@ -1,6 +1,7 @@
+"""The demo as a process and in a terminal: its transcript, its logs, and how it ends."""
+
 from __future__ import annotations
 
-import io
 import os
 import pty
 import re
@@ -10,35 +11,20 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 import structlog
-from msgspec.structs import replace
-from rich.console import Console
 
-from flipop_core.cluster import EVENTS, NODE_DNS_RECORD_SETS
+from flipop_core.cluster import EVENTS
 from flipop_core.demo import run_demo
-from flipop_core.demo.director import Director, Line, Progress
+from flipop_core.demo.director import Director
 from flipop_core.demo.logs import controller_logs
-from flipop_core.demo.scenario import (
-    OPENING,
-    ROUND,
-    Step,
-    Target,
-    has_moved,
-    holder_of,
-    ingress_has,
-    nothing,
-)
-from flipop_core.demo.scene import NODES_RECORD, POOL_RECORD, ZONE
-from flipop_core.demo.stage import GAME_ADDRESS, Stage
-from flipop_core.demo.view import Frame, View, draw
-from flipop_core.errors import ConfigError, FlipopError, OutcomeUnknown
-from flipop_core.providers import RecordSet
+from flipop_core.demo.stage import Stage
+from flipop_core.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 COMMAND = (sys.executable, "-c", "from flipop_core.cli import main; main()", "demo")
@@ -141,132 +127,6 @@ def test_speed_out_of_range_is_refused(speed: float) -> None:
         run_demo(once=True, speed=speed)
 
 
-# -- steps that go wrong ---------------------------------------------------------------------------------------------
-
-
-def play(*scenario: Step, patience_seconds: float = 20.0) -> tuple[Director, list[Line]]:
-    lines: list[Line] = []
-    with controller_logs() as problems, Stage(20.0) as stage:
-        director = Director(
-            stage,
-            lines.append,
-            threading.Event(),
-            pause_seconds=0.0,
-            scenario=scenario,
-            patience_seconds=patience_seconds,
-        )
-        director.play(1)
-    assert not problems
-    return director, lines
-
-
-def fail_node(stage: Stage, target: Target) -> None:
-    stage.set_node_ready(target.node, ready=False)
-
-
-def test_step_that_does_not_end_is_told_and_healed_before_the_next() -> None:
-    never = Step("{node} fails", "", holder_of("ingress"), fail_node, lambda _scene, _target: False)
-    director, lines = play(never, replace(ROUND[0], title="then: {address}"), patience_seconds=0.5)
-    assert director.failures == 1
-    kinds = [line.kind for line in lines]
-    told = [line.text for line in lines]
-    assert "The controller has not done its part" in told
-    assert kinds.index("failed") < told.index("then: 192.0.2.1") < len(kinds) - 1
-    assert kinds[-1] == "done"
-
-
-def test_move_where_nothing_is_to_move_is_a_failure() -> None:
-    director, lines = play(Step("", "", holder_of("ingress"), fail_node))
-    assert director.failures == 1
-    assert "Something has moved that should not have" in [line.text for line in lines]
-
-
-def test_change_of_a_record_set_that_is_to_stay_is_a_failure() -> None:
-    grows = Step("", "", nothing, lambda stage, _: stage.set_desired_ips(3), ingress_has(3), spares=POOL_RECORD)
-    director, lines = play(grows)
-    assert director.failures == 1
-    assert "www.example.com has been written to, which should not have been" in [line.text for line in lines]
-
-
-def test_dns_that_does_not_follow_is_a_failure_even_if_nothing_moves() -> None:
-    def take_out(stage: Stage, _target: Target) -> None:
-        stage.cloud.faults.add("ensure_record_set", error=OutcomeUnknown("500 Internal Server Error"), times=None)
-        stage.set_node_ready("node-3", ready=False)
-
-    director, lines = play(Step("", "", nothing, take_out), patience_seconds=0.5)
-    assert director.failures == 1
-    refused = [line.text for line in lines if line.kind == "refused"]
-    assert refused[0] == "DNS nodes.example.com: flipop removes 203.0.113.3: 500 Internal Server Error"
-    assert "The controller has not done its part" in [line.text for line in lines]
-
-
-def test_refused_change_of_dns_is_told_and_so_is_the_one_that_follows() -> None:
-    def fail_node_and_record(stage: Stage, target: Target) -> None:
-        stage.cloud.faults.add("ensure_record_set", error=OutcomeUnknown("500 Internal Server Error"))
-        stage.set_node_ready(target.node, ready=False)
-
-    director, lines = play(Step("", "", holder_of("ingress"), fail_node_and_record, has_moved, spares=POOL_RECORD))
-    assert director.failures == 0
-    changes = [(line.kind, line.text) for line in lines if line.text.startswith("DNS nodes")]
-    removes = "DNS nodes.example.com: flipop removes 203.0.113.1"
-    assert changes[1:] == [("refused", f"{removes}: 500 Internal Server Error"), ("call", removes)]
-
-
-def test_record_set_that_is_deleted_is_told() -> None:
-    def delete(stage: Stage, _target: Target) -> None:
-        stage.api.apply(
-            {
-                "apiVersion": NODE_DNS_RECORD_SETS.api_version,
-                "kind": "NodeDNSRecordSet",
-                "metadata": {"name": "nodes"},
-                "spec": {"dnsRecordSet": {"reclaimPolicy": "Delete"}},
-            }
-        )
-        wait_until(lambda: "finalizers" in stage.api.read(NODE_DNS_RECORD_SETS, "nodes", "default")["metadata"])
-        stage.api.delete_object(NODE_DNS_RECORD_SETS, "nodes", "default")
-
-    director, lines = play(Step("", "", nothing, delete, lambda scene, _: not scene.records[1].values))
-    assert director.failures == 0
-    assert lines[-1].text == "DNS nodes.example.com: flipop removes 3 addresses"
-
-
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_cluster_that_does_not_recover_ends_the_demo_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stage, "heal", lambda _stage: None)
-
-    def fail_all(stage: Stage, _target: Target) -> None:
-        for node in stage.scene().nodes:
-            stage.set_node_ready(node.name, ready=False)
-
-    with pytest.raises(FlipopError, match="has not recovered"):
-        play(Step("", "", nothing, fail_all, lambda _scene, _target: False), patience_seconds=0.3)
-
-
-def test_failed_step_makes_the_transcript_fail(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    never = Step("never", "", nothing, lambda _stage, _target: None, lambda _scene, _target: False)
-    impatient = partial(Director, scenario=(never,), patience_seconds=0.2)
-    monkeypatch.setattr("flipop_core.demo.run.Director", impatient)
-    assert run_demo(once=True, speed=20.0) == 1
-    assert "did not end as they should: 1." in " ".join(capsys.readouterr().out.split())
-
-
-def test_defect_in_the_thread_that_plays_is_raised_by_the_main_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_stage: Stage) -> None:
-        raise LookupError("a defect")
-
-    monkeypatch.setattr(Stage, "create_game", broken)
-    with pytest.raises(LookupError, match="a defect"):
-        run_demo(once=True, speed=20.0)
-
-
 # -- logs and housekeeping -------------------------------------------------------------------------------------------
 
 
@@ -315,120 +175,6 @@ def test_old_events_are_deleted_and_the_newest_stay() -> None:
 def test_nothing_of_the_view_is_imported_without_it() -> None:
     code = "import sys, flipop_core.demo; sys.exit('rich.live' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-
-# -- the view --------------------------------------------------------------------------------------------------------
-
-
-def worst_scene() -> Frame:
-    """All pools, every state of a node, and the widest texts."""
-    stage = Stage()
-    for name, values in (
-        (POOL_RECORD, ("192.0.2.1", "192.0.2.2", "192.0.2.3")),
-        (NODES_RECORD, ("203.0.113.1", "203.0.113.2", "203.0.113.3")),
-    ):
-        stage.cloud.zones.put_record_set(ZONE, RecordSet(name=name, type="A", ttl_seconds=30, values=values))
-    stage.create_ingress()
-    stage.create_game()
-    stage.set_node_ready("node-1", ready=False)
-    stage.cordon("node-4")
-    stage.set_pod_ready("node-2", ready=False)
-    ips = {"192.0.2.253": "in-progress", "192.0.2.254": "active", "203.0.113.254": "unassigned"}
-    stage.api.apply(
-        {
-            "apiVersion": "flipop.digitalocean.com/v1alpha1",
-            "kind": "FloatingIPPool",
-            "metadata": {"name": "ingress"},
-            "spec": {},
-            "status": {"ips": {ip: {"state": state, "nodeName": "node-2"} for ip, state in ips.items()}},
-        }
-    )
-    fields = {"node": "node-5", "other": "node-4", "address": GAME_ADDRESS, "recheck": "2 s"}
-    lines = [Line("step", step.title.format(**fields), 3599.0) for step in ROUND]
-    lines += [
-        Line("refused", f"flipop assigns {GAME_ADDRESS} to node-5: 500 Internal Server Error", 1.0, 12.345),
-        Line("call", "DNS nodes.example.com: flipop adds 192.0.2.201, 192.0.2.202", 1.0, 0.3),
-    ]
-    why = max((step.why.format(**fields) for step in (*OPENING, *ROUND)), key=len)
-    return Frame(stage.scene(), lines, Progress("title", why, 99, 13), 3599)
-
-
-def drawn(frame: Frame, width: int, height: int) -> list[str]:
-    output = io.StringIO()
-    console = Console(file=output, width=width, height=height, highlight=False)
-    console.print(draw(frame, height))
-    return output.getvalue().rstrip("\n").split("\n")
-
-
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (200, 60), (60, 16), (40, 8)])
-def test_view_fits_the_terminal(width: int, height: int) -> None:
-    rows = drawn(worst_scene(), width, height)
-    assert max(map(len, rows)) <= width
-    if height >= 16:
-        assert len(rows) <= height
-
-
-def test_view_cuts_nothing_off_at_80_by_24() -> None:
-    frame = worst_scene()
-    shown, wide = drawn(frame, 80, 24), drawn(frame, 300, 24)
-    for row in range(1, len(shown)):
-        assert shown[row].rstrip(" ─") == wide[row].rstrip(" ─")
-    assert "Ctrl-C ends" in shown[0]
-    nodes = "\n".join(shown[3:8])
-    for word in ("NotReady", "unready", "cordoned", "192.0.2.200", "in-progress", "203.0.113.254", "unassigned"):
-        assert word in nodes
-    assert shown[9].split()[:4] == ["www.example.com", "192.0.2.1,", "192.0.2.2,", "192.0.2.3"]
-    assert shown[10].split()[:4] == ["nodes.example.com", "203.0.113.1,", "203.0.113.2,", "203.0.113.3"]
-
-
-def test_view_before_anything_has_happened() -> None:
-    rows = drawn(Frame(Stage().scene(), (), Progress(), 0), 80, 24)
-    assert any("node-5" in row for row in rows)
-    assert any(re.match(r"nodes\.example\.com +- ", row) for row in rows)
-
-
-def test_view_shows_an_error_that_the_controller_logs() -> None:
-    assert "The controller logged an error: bad" in "\n".join(drawn(replace(worst_scene(), problem="bad"), 80, 24))
-
-
-COLOUR = re.compile(r"\x1b\[(?:\d+;)*[349][0-9](?:;\d+)*m")
-
-
-def rendered(monkeypatch: pytest.MonkeyPatch, **environ: str) -> str:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    output = io.StringIO()
-    console = Console(file=output, force_terminal=True, color_system="standard", width=80, height=24)
-    console.print(draw(worst_scene(), 24))
-    return output.getvalue()
-
-
-def test_colours_are_those_that_light_and_dark_terminals_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    used = set(COLOUR.findall(rendered(monkeypatch)))
-    assert used
-    # Neither black (30), yellow (33), blue (34) nor white (37), and no ground (40 to 47).
-    assert {code for match in used for code in re.findall(r"[349]\d", match)} <= {"31", "32", "35", "36"}
-
-
-def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not COLOUR.search(rendered(monkeypatch, NO_COLOR="1"))
-
-
-def test_view_is_drawn_only_when_something_has_changed() -> None:
-    output = io.StringIO()
-    view = View(Console(file=output, force_terminal=True, width=80, height=24))
-    stage = Stage()
-    director = Director(stage, view.lines.append, threading.Event(), pause_seconds=0.0)
-    director._started = time.monotonic() + 0.5  # the seconds shown do not change for a while
-    with view.open():
-        view.refresh(director, stage.scene(), ())
-        length = len(output.getvalue())
-        view.refresh(director, stage.scene(), ())
-        assert len(output.getvalue()) == length
-        stage.set_node_ready("node-1", ready=False)
-        view.refresh(director, stage.scene(), ())
-        assert "NotReady" in output.getvalue()[length:]
 
 
 # -- in a terminal ---------------------------------------------------------------------------------------------------

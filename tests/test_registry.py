@@ -1,13 +1,10 @@
-"""Plugins: found, checked, and kept from harming each other; providers: built once, checked, tried again."""
+"""Plugins: found, checked, and kept from harming each other."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,65 +12,16 @@ import msgspec
 import pytest
 
 from flipop_core import (
-    ConfigError,
     CredentialSpec,
     PluginLoadError,
     ProviderCapabilities,
-    ProviderContext,
     ProviderFactory,
-    Rejected,
     UnknownProvider,
     hookimpl,
 )
-from flipop_core.providers import DNSProvider, FirewallProvider, IPProvider
+from flipop_core.providers import IPProvider
 from flipop_core.registry import PluginInfo, ProviderRegistry
-
-TOKEN = "dop_v1_0123456789abcdef"
-
-
-class Provider:
-    """Has what all three protocols ask for, and does nothing."""
-
-    def __init__(self, context: ProviderContext | None = None) -> None:
-        self.context = context
-
-    capabilities = ProviderCapabilities()
-
-    def _call(self, *_arguments: object) -> None: ...
-
-    list_addresses = describe = create = find_created = assign = unassign = delete = _call
-    get_record_set = ensure_record_set = delete_record_set = normalize = _call
-    get_firewall = add_rules = remove_rules = add_nodes = remove_nodes = _call
-
-
-def factory(name: str = "cloud", **changes: object) -> ProviderFactory:
-    plain = ProviderFactory(name, "a cloud", (CredentialSpec("CLOUD_TOKEN", "API token"),), build=Provider)
-    return msgspec.structs.replace(plain, **changes)
-
-
-def plugin(
-    ip: Callable[[], object] | None = None,
-    dns: Callable[[], object] | None = None,
-    firewall: Callable[[], object] | None = None,
-    **others: Callable[..., object],
-) -> ModuleType:
-    module = ModuleType("plugin")
-    hooks = {f"flipop_{role}_providers": hook for role, hook in (("ip", ip), ("dns", dns), ("firewall", firewall))}
-    for name, hook in {**hooks, **others}.items():
-        if hook is not None:
-            setattr(module, name, hookimpl(hook))
-    return module
-
-
-def offering(*factories: object) -> Callable[[], object]:
-    return lambda: list(factories)
-
-
-def failing(error: BaseException) -> Callable[..., Any]:
-    def fail(*_arguments: object) -> object:
-        raise error
-
-    return fail
+from tests.support.plugins import discovered, factory, failing, offering, plugin
 
 
 class Distribution(importlib.metadata.Distribution):
@@ -114,12 +62,6 @@ class Installed:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Installed:
     return Installed(monkeypatch)
-
-
-def discovered(environ: dict[str, str] | None = None) -> ProviderRegistry:
-    registry = ProviderRegistry({"CLOUD_TOKEN": TOKEN} if environ is None else environ)
-    registry.discover()
-    return registry
 
 
 def info_of(registry: ProviderRegistry, name: str) -> PluginInfo:
@@ -341,181 +283,3 @@ class TestRegister:
         registry.register(plugin(ip=offering(factory())), name="demo")
         with pytest.raises(PluginLoadError, match="registered already"):
             registry.register(plugin(ip=offering(factory("other"))), name="demo")
-
-
-def registry_with(built: ProviderFactory, environ: dict[str, str] | None = None) -> ProviderRegistry:
-    registry = ProviderRegistry({"CLOUD_TOKEN": TOKEN} if environ is None else environ, timeout_seconds=3.5)
-    hook = offering(built)
-    registry.register(plugin(ip=hook, dns=hook, firewall=hook), name="mine")
-    return registry
-
-
-class TestProviders:
-    def test_the_context_comes_from_the_environment(self) -> None:
-        built = factory(endpoint_variable="CLOUD_API_URL", user_agent_variable="CLOUD_USER_AGENT")
-        environ = {"CLOUD_TOKEN": TOKEN, "CLOUD_API_URL": "https://stand-in", "CLOUD_USER_AGENT": "me/1", "HOME": "/"}
-        provider = registry_with(built, environ).ip_provider("cloud")
-        assert isinstance(provider, Provider)
-        context = provider.context
-        assert context is not None
-        assert dict(context.credentials) == {"CLOUD_TOKEN": TOKEN}
-        assert (context.endpoint, context.user_agent, context.timeout_seconds) == ("https://stand-in", "me/1", 3.5)
-        assert TOKEN not in repr(context)
-
-    def test_each_role_is_built_once(self) -> None:
-        registry = registry_with(factory())
-        assert registry.ip_provider("cloud") is registry.ip_provider("cloud")
-        assert isinstance(registry.dns_provider("cloud"), DNSProvider)
-        assert isinstance(registry.firewall_provider("cloud"), FirewallProvider)
-
-    def test_many_threads_build_once(self) -> None:
-        built: list[Provider] = []
-        together = threading.Barrier(8)
-
-        def build(context: ProviderContext) -> Provider:
-            time.sleep(0.02)
-            built.append(Provider(context))
-            return built[-1]
-
-        registry = registry_with(factory(build=build))
-
-        def ask() -> object:
-            together.wait(10)
-            return registry.ip_provider("cloud")
-
-        with ThreadPoolExecutor(8) as pool:
-            providers = [future.result(10) for future in [pool.submit(ask) for _ in range(8)]]
-        assert len(built) == 1
-        assert set(map(id, providers)) == {id(built[0])}
-
-    def test_a_slow_build_keeps_no_other_waiting(self) -> None:
-        started, go_on = threading.Event(), threading.Event()
-
-        def build(context: ProviderContext) -> Provider:
-            started.set()
-            assert go_on.wait(10)
-            return Provider(context)
-
-        registry = registry_with(factory(build=build))
-        registry.register(plugin(ip=offering(factory("quick"))), name="quick")
-        with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(registry.ip_provider, "cloud")
-            assert started.wait(10)
-            assert registry.ip_provider("quick") is not None
-            assert not slow.done()
-            go_on.set()
-            assert slow.result(10) is registry.ip_provider("cloud")
-
-    @pytest.mark.parametrize("role", ["ip", "dns", "firewall"])
-    def test_an_unknown_name_tells_the_known_ones(self, role: str) -> None:
-        registry = registry_with(factory())
-        for kind in ("factory", "provider"):
-            with pytest.raises(UnknownProvider) as caught:
-                getattr(registry, f"{role}_{kind}")("clout")
-            assert (caught.value.name, caught.value.role, caught.value.known) == ("clout", role, ("cloud",))
-
-    def test_a_missing_credential_is_named_and_may_come_later(self) -> None:
-        environ = {"CLOUD_TOKEN": " \n"}
-        registry = registry_with(factory(), environ)
-        for _ in range(2):
-            with pytest.raises(
-                ConfigError, match=r"'cloud' lacks CLOUD_TOKEN \(API token\): set CLOUD_TOKEN"
-            ) as caught:
-                registry.ip_provider("cloud")
-            assert not isinstance(caught.value, PluginLoadError)
-        environ["CLOUD_TOKEN"] = TOKEN
-        assert registry.ip_provider("cloud") is registry.ip_provider("cloud")
-
-    def test_a_bad_endpoint_is_the_users_to_mend(self) -> None:
-        registry = registry_with(factory(endpoint_variable="URL"), {"CLOUD_TOKEN": TOKEN, "URL": "nowhere"})
-        with pytest.raises(ConfigError, match="URL: 'nowhere': write https://"):
-            registry.ip_provider("cloud")
-
-    def test_a_build_that_fails_is_tried_again(self) -> None:
-        outcomes: list[Exception | None] = [ImportError("no SDK"), None]
-
-        def build(context: ProviderContext) -> Provider:
-            outcome = outcomes.pop(0)
-            if outcome is not None:
-                raise outcome
-            return Provider(context)
-
-        registry = registry_with(factory(build=build))
-        with pytest.raises(
-            PluginLoadError, match="plugin 'mine': ip provider 'cloud' cannot be built: ImportError: no SDK"
-        ):
-            registry.ip_provider("cloud")
-        assert isinstance(registry.ip_provider("cloud"), Provider)
-
-    @pytest.mark.parametrize(
-        ("error", "expected"),
-        [
-            (ConfigError(f"bad token {TOKEN}"), ConfigError),
-            (ValueError(f"bad token {TOKEN}"), PluginLoadError),
-            (Rejected(f"bad token {TOKEN}"), PluginLoadError),
-            (SystemExit(f"bad token {TOKEN}"), PluginLoadError),
-        ],
-    )
-    def test_an_error_of_a_build_shows_no_credential(self, error: BaseException, expected: type[ConfigError]) -> None:
-        registry = registry_with(factory(build=failing(error)))
-        with pytest.raises(expected) as caught:
-            registry.ip_provider("cloud")
-        assert type(caught.value) is expected
-        assert "bad token ***" in str(caught.value)
-        assert TOKEN not in str(caught.value)
-        assert caught.value.__cause__ is None
-        assert caught.value.__suppress_context__
-
-    def test_a_config_error_of_a_build_is_passed_on(self) -> None:
-        error = ConfigError("the region is missing")
-        with pytest.raises(ConfigError) as caught:
-            registry_with(factory(build=failing(error))).ip_provider("cloud")
-        assert caught.value is error
-
-    def test_an_object_that_lacks_methods_is_refused(self) -> None:
-        class Half:
-            capabilities = ProviderCapabilities()
-            assign = unassign = describe = create = delete = Provider._call
-            find_created = "not callable"
-
-        registry = registry_with(factory(build=lambda context: Half()))
-        with pytest.raises(PluginLoadError, match="is no IPProvider: Half has no list_addresses, find_created"):
-            registry.ip_provider("cloud")
-        with pytest.raises(PluginLoadError, match="is no DNSProvider"):
-            registry.dns_provider("cloud")
-        with pytest.raises(PluginLoadError, match="is no FirewallProvider"):
-            registry.firewall_provider("cloud")
-
-    @pytest.mark.parametrize(
-        ("built", "says"),
-        [
-            (None, "NoneType has no list_addresses"),
-            (object(), "its capabilities are NoneType"),
-            (Provider, "it is the class Provider, not an object"),
-        ],
-    )
-    def test_what_is_no_provider_at_all_is_refused(self, built: object, says: str) -> None:
-        with pytest.raises(PluginLoadError, match=f"is no IPProvider: .*{says}"):
-            registry_with(factory(build=lambda context: built)).ip_provider("cloud")
-
-    def test_capabilities_of_another_type_are_refused(self) -> None:
-        class Wrong(Provider):
-            capabilities = (1,)  # type: ignore[assignment]  # on purpose
-
-        with pytest.raises(PluginLoadError, match="its capabilities are tuple, not ProviderCapabilities"):
-            registry_with(factory(build=Wrong)).ip_provider("cloud")
-
-    def test_a_property_that_raises_is_the_plugins_fault(self) -> None:
-        class Raising(Provider):
-            @property
-            def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]  # raises instead
-                raise RuntimeError(f"no capabilities with {TOKEN}")
-
-        with pytest.raises(PluginLoadError, match=r"RuntimeError: no capabilities with \*\*\*"):
-            registry_with(factory(build=Raising)).ip_provider("cloud")
-
-    def test_the_real_plugin_is_built(self) -> None:
-        registry = discovered({"DIGITALOCEAN_ACCESS_TOKEN": TOKEN, "DIGITALOCEAN_API_URL": "http://127.0.0.1:1"})
-        provider = registry.ip_provider("digitalocean")
-        assert isinstance(provider, IPProvider)
-        assert provider.capabilities == registry.ip_factory("digitalocean").capabilities

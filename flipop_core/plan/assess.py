@@ -34,13 +34,15 @@ class AddressState(msgspec.Struct, frozen=True, gc=False):
 class Assessment(msgspec.Struct, frozen=True):
     """The pool as it is.
 
-    ``free`` are the candidates that can take another address now, sorted by name; ``occupants`` maps a provider ID to
-    the addresses that it holds or is about to, whoever they belong to.
+    ``free`` are the candidates that can take another address now, sorted by name; ``engaged`` those that can when an
+    operation on another address has ended. ``occupants`` maps a provider ID to the addresses that it holds or is about
+    to, whoever they belong to.
     """
 
     addresses: tuple[AddressState, ...]
     candidates: tuple[NodeView, ...]
     free: tuple[NodeView, ...]
+    engaged: tuple[NodeView, ...]
     occupants: dict[str, tuple[str, ...]]
     desired: int
 
@@ -86,15 +88,21 @@ def assess(observed: PoolObservation) -> Assessment:
     )
     busy = {operation.target for operation in observed.operations.values() if operation.target}
     family = pool_family(observed.spec)
-    free = tuple(
+    roomy = [
         node
         for node in candidates
         if sum(family_of(address) == family for address in occupants.get(node.provider_id, ()))
         < observed.capabilities.max_ips_per_node
-        and node.provider_id not in busy
         and node.provider_id not in observed.reserved_nodes
+    ]
+    return Assessment(
+        addresses=states,
+        candidates=candidates,
+        free=tuple(node for node in roomy if node.provider_id not in busy),
+        engaged=tuple(node for node in roomy if node.provider_id in busy),
+        occupants=occupants,
+        desired=desired,
     )
-    return Assessment(addresses=states, candidates=candidates, free=free, occupants=occupants, desired=desired)
 
 
 def _by_provider_id(nodes: Iterable[NodeView]) -> dict[str, NodeView]:

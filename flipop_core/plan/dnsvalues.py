@@ -13,9 +13,11 @@ from flipop_core.plan.assess import Assessment
 def pool_values(assessment: Assessment, plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
     """Return which addresses of a pool its record set must hold, and which may stay in it.
 
-    An address stays while it moves, is read, or fails for the moment; it need not stay when no node can take it.
+    An address stays while it moves, is read, or fails for the moment, or waits for a node on which another one is being
+    put; it need not stay when no node can take it.
     """
-    stranded = {hold.address for hold in plan.holds if hold.reason in ("NoFreeNode", "Draining")}
+    reasons = ("Draining",) if assessment.engaged else ("Draining", "NoFreeNode")
+    stranded = {hold.address for hold in plan.holds if hold.reason in reasons}
     wanted, keepable = set(), set()
     for state in assessment.enabled:
         if state.state == "active":

@@ -64,7 +64,7 @@ class DNSAccount:
         self._records: dict[RecordName, Observed] = {}
         self._epoch = 0
         self._busy: set[RecordName] = set()
-        self._waiting: dict[RecordName, set[Key]] = {}
+        self._waiting: dict[str, set[Key]] = {}  # by FQDN
         self._backoffs: dict[RecordName, RecordFailure] = {}
         self._removed_at: dict[RecordName, dict[str, float]] = {}
         workers = max(2, self.capabilities.max_concurrency)
@@ -79,9 +79,9 @@ class DNSAccount:
         return name in self._busy
 
     def wait(self, name: RecordName, key: Key) -> None:
-        """Wake ``key`` too when the call about the record set that is under way has ended."""
-        if name in self._busy:
-            self._waiting.setdefault(name, set()).add(key)
+        """Wake ``key`` too when the call about the name that is under way, if any, has ended."""
+        if self._is_taken(name):
+            self._waiting.setdefault(name.name, set()).add(key)
 
     def backoff(self, name: RecordName) -> RecordFailure | None:
         """Return until when a failed record set is to be left alone."""
@@ -129,8 +129,12 @@ class DNSAccount:
         self._calls.submit(lambda: self._read(name, wanted, owner, epoch))
 
     def start(self, name: RecordName, action: RecordAction, owner: Key) -> bool:
-        """Start a write on behalf of the record set ``name`` (``action`` may concern its registry)."""
-        if name in self._busy:
+        """Start a write on behalf of the record set ``name`` (``action`` may concern its registry).
+
+        Return whether it was: not while a call about the name is under way, of whatever type, since a provider may
+        refuse two changes of a name at once.
+        """
+        if self._is_taken(name):
             return False
         self._busy.add(name)
         term, epoch = self._fence.term, self._epoch
@@ -192,9 +196,12 @@ class DNSAccount:
         if self.gate.not_before <= self._clock():
             self.gate = Gate()
 
+    def _is_taken(self, name: RecordName) -> bool:
+        return any(busy.name == name.name for busy in self._busy)
+
     def _ended(self, name: RecordName, owner: Key) -> None:
         self._busy.discard(name)
-        for key in {owner, *self._waiting.pop(name, ())}:
+        for key in {owner, *self._waiting.pop(name.name, ())}:
             self._wake(key)
 
     def _send(self, action: RecordAction) -> MutationResult:

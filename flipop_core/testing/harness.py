@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 import unittest
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NoReturn, Protocol, TypeVar
 
@@ -154,6 +155,35 @@ def need_fault(harness: IPProviderHarness, kind: FaultKind) -> None:
     """Skip the test unless the harness can make that kind of fault."""
     if kind not in harness.faults:
         not_exercised(f"the harness cannot make the fault {kind!r}")
+
+
+def need_secrets(secrets: tuple[str, ...]) -> None:
+    """Skip the test unless the harness names its credentials; AssertionError when one of them is empty."""
+    if not secrets:
+        not_exercised("the harness names no credentials")
+    expect(all(secrets), "no credential is empty")
+
+
+def keeps_secrets(
+    secrets: tuple[str, ...], provider: object, denied: object | None, provoke: Callable[[], Iterable[BaseException]]
+) -> None:
+    """Expect that no credential shows in the repr of the provider or the denied one, or in the errors provoked."""
+    providers = [provider] if denied is None else [provider, denied]
+    texts = {f"repr of {type(each).__name__}": f"{each!r} {each!s}" for each in providers}
+    for number, error in enumerate(provoke()):
+        texts[f"error {number}, {type(error).__name__}"] = _whole_text(error)
+    for origin, text in texts.items():
+        expect(not any(secret in text for secret in secrets), f"the {origin} shows a credential")
+
+
+def _whole_text(error: BaseException) -> str:
+    """Return all that a log of the error, its causes and their attributes could show."""
+    texts = []
+    link: BaseException | None = error
+    while link is not None:
+        texts.append(f"{link!s} {link!r} {link.args!r} {vars(link)!r}")
+        link = link.__cause__ or link.__context__
+    return "\n".join([*texts, *traceback.format_exception(error)])
 
 
 def record_of(harness: IPProviderHarness, address: str) -> AddressRecord | None:

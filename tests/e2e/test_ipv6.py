@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .world import POOL, RECORD_SET, Machine, World
-from .zones import PROVIDERS, Zone, new_zone, until_ready, until_values
+from .zones import PROVIDERS, Zone, cloudflare_zone, digitalocean_zone, new_zone, until_ready, until_values
 
 ANNOTATION_IPV6 = "flipop.digitalocean.com/ipv6-reserved-ip"
 CREATE = r"^/v2/reserved_ipv6$"
@@ -76,9 +76,10 @@ def test_two_pools_make_a_dual_stack_name_and_fail_over_together(running: World,
     first, second = world.nodes(2)
     record_set = zone.spec()
     world.pool("v4", desiredIPs=1, dnsRecordSet=record_set)
-    world.pool("v6", ipFamily="IPv6", desiredIPs=1, dnsRecordSet=record_set)
-    (v4,), (v6,) = world.until_active(1, "v4"), world.until_active(1, "v6")
+    (v4,) = world.until_active(1, "v4")
     until_exact(world, zone, "v4", "A")
+    world.pool("v6", ipFamily="IPv6", desiredIPs=1, dnsRecordSet=record_set)
+    (v6,) = world.until_active(1, "v6")
     until_exact(world, zone, "v6", "AAAA")
     assert world.held() == {v4: first.droplet_id, v6: first.droplet_id}  # a node holds one of each family
     world.until(lambda: (world.annotation(first), annotation(world, first)) == (v4, v6), "both annotations")
@@ -139,3 +140,52 @@ def test_a_creation_whose_answer_is_lost_is_found_and_not_made_twice(running: Wo
     (address,) = world.until_active(1)
     assert list(world.held()) == [address]
     assert len(world.cloud.journal.entries("POST", CREATE)) == 1
+
+
+def test_a_dual_stack_failover_makes_no_dns_call_though_one_pool_waits_for_the_other(running: World) -> None:
+    """The provider works on one address of a node at a time: meanwhile the other pool has no free node."""
+    world = running
+    zone = digitalocean_zone(world)
+    world.cloud.settings.action_seconds = 0.3
+    nodes = world.nodes(3)
+    families = {"v4": "IPv4", "v6": "IPv6"}
+    for name, family in families.items():
+        world.pool(name, ipFamily=family, desiredIPs=2, dnsRecordSet=zone.spec())
+        world.until_active(2, name)
+    until_exact(world, zone, "v4", "A")
+    until_exact(world, zone, "v6", "AAAA")
+    before = {name: world.holders(name) for name in families}
+    lost = next(node for node in nodes if all(node.name in holders.values() for holders in before.values()))
+    calls = zone.calls()
+    world.cluster.set_node_ready(lost.name, ready=False)
+    for name in families:
+        world.until(lambda name=name: lost.name not in world.until_active(2, name).values(), f"the failover of {name}")
+        until_ready(world, name, POOL)
+    assert zone.calls() == calls
+
+
+def test_both_families_of_a_name_change_at_once(running: World) -> None:
+    """Cloudflare's plugin changes a name once at a time: neither record set makes the other fail and wait."""
+    world = running
+    zone = cloudflare_zone(world)
+    for number in (1, 2):
+        world.bare_node(
+            f"{world.id}-{number}",
+            None,
+            {world.id: "node"},
+            addresses=[("ExternalIP", f"203.0.113.{number}")],
+            annotations={ANNOTATION_IPV6: f"2001:db8::{number}"},
+        )
+    world.cloudflare.settings.latency_seconds = 0.1
+    world.record_set("v4", dnsRecordSet=zone.spec())
+    world.record_set("v6", addressType=ANNOTATION_IPV6, dnsRecordSet=zone.spec())
+    until_values(world, zone, ["203.0.113.1", "203.0.113.2"])
+    until_values(world, zone, ["2001:db8::1", "2001:db8::2"], record_type="AAAA")
+    for name in ("v4", "v6"):
+        until_ready(world, name)
+    world.cluster.set_node_ready(f"{world.id}-1", ready=False)
+    until_values(world, zone, ["203.0.113.2"])
+    until_values(world, zone, ["2001:db8::2"], record_type="AAAA")
+    for name in ("v4", "v6"):
+        until_ready(world, name)
+    assert world.events("DNSFailed") == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unittest
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +13,9 @@ from flipop_core.testing.harness import raises
 
 from . import wrong
 from .memory import ASYNCHRONOUS, CAPABILITIES, DEFAULT, UNTAGGED, BareHarness, MemoryHarness
+from .rules import exercise, rules_of, run_rule_of, skipped_rules
 
-RULES = sorted(name for name in dir(IPProviderContract) if name.startswith("test_"))
+RULES = rules_of(IPProviderContract)
 
 ON_NO_NODE = replace(CAPABILITIES, create_on_node=False)
 UNASSIGN_FIRST = replace(CAPABILITIES, atomic_reassign=False)
@@ -52,26 +51,16 @@ class TestInMemoryProviderInRealTime(IPProviderContract):
 
 
 def run_rule(rule: str, harness: IPProviderHarness) -> None:
-    check: Callable[[IPProviderHarness], None] = getattr(IPProviderContract(), rule)
-    check(harness)
+    run_rule_of(IPProviderContract, rule, harness)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_exercised(rule: str) -> None:
-    try:
-        run_rule(rule, MemoryHarness())
-    except unittest.SkipTest as skip:
-        pytest.fail(f"{rule} was not exercised: {skip}")
+    exercise(IPProviderContract, rule, MemoryHarness())
 
 
 def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
-    reasons = {}
-    for rule in RULES:
-        try:
-            run_rule(rule, BareHarness())
-        except unittest.SkipTest as skip:
-            reasons[rule] = str(skip)
-    assert reasons == {
+    assert skipped_rules(IPProviderContract, BareHarness) == {
         "test_create_on_a_full_node_makes_nothing": "not exercised: 100 addresses per node are too many to make",
         "test_create_puts_the_address_on_the_node": "not exercised: the provider does not declare create_on_node",
         "test_creation_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",

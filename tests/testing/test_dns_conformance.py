@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unittest
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +11,9 @@ from flipop_core.testing import DNSProviderContract, DNSProviderHarness, InMemor
 
 from . import dns_wrong as wrong
 from .dns_memory import CAPABILITIES, BareDNSHarness, MemoryDNSHarness
+from .rules import exercise, rules_of, run_rule_of, skipped_rules
 
-RULES = sorted(name for name in dir(DNSProviderContract) if name.startswith("test_"))
+RULES = rules_of(DNSProviderContract)
 VARIANTS = {"comments": CAPABILITIES, "no-comments": replace(CAPABILITIES, record_comments=False)}
 
 
@@ -25,26 +24,16 @@ class TestInMemoryDNSProvider(DNSProviderContract):
 
 
 def run_rule(rule: str, harness: DNSProviderHarness) -> None:
-    check: Callable[[DNSProviderHarness], None] = getattr(DNSProviderContract(), rule)
-    check(harness)
+    run_rule_of(DNSProviderContract, rule, harness)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_exercised(rule: str) -> None:
-    try:
-        run_rule(rule, MemoryDNSHarness())
-    except unittest.SkipTest as skip:
-        pytest.fail(f"{rule} was not exercised: {skip}")
+    exercise(DNSProviderContract, rule, MemoryDNSHarness())
 
 
 def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
-    reasons = {}
-    for rule in RULES:
-        try:
-            run_rule(rule, BareDNSHarness())
-        except unittest.SkipTest as skip:
-            reasons[rule] = str(skip)
-    assert reasons == {
+    assert skipped_rules(DNSProviderContract, BareDNSHarness) == {
         "test_cname_is_rejected": "not exercised: the harness cannot make a CNAME",
         "test_comments_are_kept": "not exercised: the provider does not declare record_comments",
         "test_comments_follow_their_values": "not exercised: the provider does not declare record_comments",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -26,23 +26,7 @@ from flipop_core import (
 from flipop_do import CAPABILITIES, CREDENTIAL_VARIABLE, build_ip_provider
 from flipop_do_testserver import DigitalOceanServer
 
-UNKNOWN_ADDRESS = "203.0.113.9"
-
-
-@pytest.fixture
-def server() -> Iterator[DigitalOceanServer]:
-    with DigitalOceanServer() as running:
-        yield running
-    assert running.violations == []
-
-
-@pytest.fixture
-def provider(server: DigitalOceanServer) -> IPProvider:
-    return build_ip_provider(ProviderContext({CREDENTIAL_VARIABLE: "dop_v1_test"}, endpoint=server.url))
-
-
-def node(droplet_id: int) -> str:
-    return f"digitalocean://{droplet_id}"
+from .nodes import UNKNOWN_ADDRESS, node
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

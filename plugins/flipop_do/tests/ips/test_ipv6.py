@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flipop_core import (
@@ -16,32 +14,16 @@ from flipop_core import (
     NodeInUse,
     NotFound,
     OutcomeUnknown,
-    ProviderContext,
     QuotaExceeded,
     Rejected,
     Unsupported,
 )
-from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
 from flipop_do_testserver import DigitalOceanServer
+
+from .nodes import node
 
 UNKNOWN = "2001:db8:ffff::9"
 ACTIONS = "/v2/reserved_ipv6/.*/actions$"
-
-
-@pytest.fixture
-def server() -> Iterator[DigitalOceanServer]:
-    with DigitalOceanServer() as running:
-        yield running
-    assert running.violations == []
-
-
-@pytest.fixture
-def provider(server: DigitalOceanServer) -> IPProvider:
-    return build_ip_provider(ProviderContext({CREDENTIAL_VARIABLE: "dop_v1_test"}, endpoint=server.url))
-
-
-def node(droplet_id: int) -> str:
-    return f"digitalocean://{droplet_id}"
 
 
 def request_for(region: str = "nyc3", known: tuple[str, ...] = (), provider_id: str | None = None) -> CreateRequest:

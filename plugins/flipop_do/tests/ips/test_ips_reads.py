@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flipop_core import (
@@ -11,29 +9,11 @@ from flipop_core import (
     CreateRequest,
     IPProvider,
     OutcomeUnknown,
-    ProviderContext,
     Unavailable,
 )
-from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
 from flipop_do_testserver import DigitalOceanServer
 
-UNKNOWN_ADDRESS = "203.0.113.9"
-
-
-@pytest.fixture
-def server() -> Iterator[DigitalOceanServer]:
-    with DigitalOceanServer() as running:
-        yield running
-    assert running.violations == []
-
-
-@pytest.fixture
-def provider(server: DigitalOceanServer) -> IPProvider:
-    return build_ip_provider(ProviderContext({CREDENTIAL_VARIABLE: "dop_v1_test"}, endpoint=server.url))
-
-
-def node(droplet_id: int) -> str:
-    return f"digitalocean://{droplet_id}"
+from .nodes import UNKNOWN_ADDRESS, node
 
 
 class TestListAddresses:

@@ -1,0 +1,75 @@
+"""The command line: its help, pinned by a snapshot, and wrong usage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import flipop_core
+from flipop_core.cli import cli
+
+from .commandline import Controller, invoke
+
+SNAPSHOT = Path(__file__).parents[1] / "snapshots" / "help.txt"
+
+
+class TestHelp:
+    def test_is_the_pinned_one(self) -> None:
+        commands = [[], *([name] for name in sorted(cli.commands))]
+        text = "\n".join(
+            f"$ flipop {' '.join([*command, '--help'])}\n{invoke(*command, '-h').output}" for command in commands
+        )
+        if os.environ.get("FLIPOP_UPDATE_SNAPSHOTS"):
+            SNAPSHOT.write_text(text, encoding="utf-8")
+        assert text == SNAPSHOT.read_text(encoding="utf-8"), "meant? FLIPOP_UPDATE_SNAPSHOTS=1 pytest " + __file__
+
+    def test_each_command_teaches_by_example(self) -> None:
+        for name, command in cli.commands.items():
+            assert name == "version" or f"flipop {name}" in (command.epilog or ""), name
+
+    def test_each_example_is_accepted(self, controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Parse the examples without running them."""
+        epilogs = [cli.epilog or "", *(command.epilog or "" for command in cli.commands.values())]
+        examples = [
+            line.strip().partition("  ")[0].partition(" |")[0].split()[1:]
+            for epilog in epilogs
+            for line in epilog.splitlines()
+            if line.startswith("  flipop")
+        ]
+        assert len(examples) > 10
+        for name, *arguments in examples:
+            cli.commands[name].make_context(name, arguments, parent=click.Context(cli))
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["bogus"],
+            ["--bogus"],
+            ["plan", "--bogus"],
+            ["plan", "-o", "xml"],
+            ["run", "extra"],
+            ["run", "--debug=maybe"],
+        ],
+    )
+    def test_wrong_usage_exits_with_1_since_2_is_an_answer(self, arguments: list[str]) -> None:
+        result = invoke(*arguments)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert "Error: " in result.stderr
+
+    def test_version(self) -> None:
+        result = invoke("version")
+        assert result.output.startswith(f"flipop {flipop_core.__version__} (Python 3.")
+
+    def test_the_command_is_quick_to_import(self) -> None:
+        heavy = {"kubernetes", "pydo", "rich", "structlog", "prometheus_client", "yaml", "urllib3", "asyncio"}
+        code = f"import sys, flipop_core.cli; print(sorted({heavy} & set(sys.modules)))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"

@@ -1,0 +1,116 @@
+"""Watches: events in any chunks, ends, silence, and closing."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from flipop_core.cluster import NODES, Query
+from flipop_core.errors import (
+    ClusterUnavailable,
+)
+from flipop_core.runtime.kube import HTTPKubeAPI
+
+from .answers import (
+    trickle,
+)
+from .scripted_server import Answer, Request, ScriptedServer
+
+
+def event(name: str, size: int = 0) -> bytes:
+    metadata = {"name": name, "annotations": {"filler": "x" * size}}
+    return json.dumps({"type": "ADDED", "object": {"metadata": metadata}}).encode() + b"\n"
+
+
+def chunks(*data: bytes) -> Answer:
+    def answer(request: Request) -> None:
+        request.begin_chunks()
+        for piece in data:
+            request.chunk(piece)
+            time.sleep(0.01)
+        request.chunk(b"")
+
+    return answer
+
+
+def watched(api: HTTPKubeAPI) -> list[str]:
+    watch = api.watch(Query(NODES), resource_version="5")
+    return [json.loads(bytes(event.object))["metadata"]["name"] for event in watch]
+
+
+def test_a_watch_asks_for_bookmarks_and_an_end(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    server.script(chunks())
+    assert watched(api) == []
+    query = "?watch=true&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=25"
+    assert server.requests[0].path == f"/api/v1/nodes{query}"
+
+
+def test_events_are_cut_from_any_chunks(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    stream = event("a") + event("b", 300_000) + event("c") + b"\n" + event("d")
+    for pieces in ([stream], [stream[:10], stream[10:300], stream[300:]], [bytes([byte]) for byte in event("a")]):
+        server.script(chunks(*pieces))
+        assert watched(api) == (["a"] if len(pieces) > 3 else ["a", "b", "c", "d"])
+
+
+def test_a_line_that_is_no_event(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    server.script(chunks(event("a"), b"{nonsense\n"))
+    with pytest.raises(ClusterUnavailable, match="no watch event"):
+        watched(api)
+
+
+def test_a_watch_that_breaks_off(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    def broken(request: Request) -> None:
+        request.begin_chunks()
+        request.chunk(event("a"))
+        request.close_connection = True
+
+    server.script(broken)
+    events = iter(api.watch(Query(NODES), resource_version="5"))
+    assert next(events).type == "ADDED"
+    with pytest.raises(ClusterUnavailable, match="broke"):
+        next(events)
+
+
+def test_a_silent_watch_is_given_up(api: HTTPKubeAPI, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flipop_core.runtime.kube._WATCH_READ_SECONDS", 0.3)
+
+    def silent(request: Request) -> None:
+        request.begin_chunks()
+        time.sleep(2)
+
+    server.script(silent)
+    began = time.monotonic()
+    with pytest.raises(ClusterUnavailable, match="timed out"):
+        list(api.watch(Query(NODES), resource_version="5", timeout_seconds=-10))
+    assert time.monotonic() - began < 1.5
+
+
+def test_closing_wakes_the_reader(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    released = threading.Event()
+
+    def silent(request: Request) -> None:
+        request.begin_chunks()
+        released.wait(10)
+
+    server.script(silent)
+    watch = api.watch(Query(NODES), resource_version="5")
+    timer = threading.Timer(0.2, watch.close)
+    timer.start()
+    began = time.monotonic()
+    assert list(watch) == []
+    assert time.monotonic() - began < 0.7
+    timer.join()
+    released.set()
+
+
+def test_closing_the_api_ends_its_watches(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    server.script(trickle)
+    watch = api.watch(Query(NODES), resource_version="5")
+    timer = threading.Timer(0.2, api.close)
+    timer.start()
+    assert list(watch) == []
+    timer.join()
+    assert list(api.watch(Query(NODES), resource_version="5")) == []
