@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -157,9 +158,13 @@ def test_a_dual_stack_failover_makes_no_dns_call_though_one_pool_waits_for_the_o
     before = {name: world.holders(name) for name in families}
     lost = next(node for node in nodes if all(node.name in holders.values() for holders in before.values()))
     calls = zone.calls()
+
+    def moved(name: str) -> bool:
+        return lost.name not in world.until_active(2, name).values()
+
     world.cluster.set_node_ready(lost.name, ready=False)
     for name in families:
-        world.until(lambda name=name: lost.name not in world.until_active(2, name).values(), f"the failover of {name}")
+        world.until(partial(moved, name), f"the failover of {name}")
         until_ready(world, name, POOL)
     assert zone.calls() == calls
 
