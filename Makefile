@@ -52,7 +52,7 @@ crds: setup ## write deploy/crds from the resource types
 
 constraints: setup ## resolve the newest versions into requirements/constraints.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-package flipop-core --no-emit-package flipop-do --no-emit-package flipop-cloudflare \
+	  --no-emit-package flipop-core --no-emit-package flipop-do --no-emit-package flipop-cloudflare --no-emit-package flipop-aws \
 	  $(PROJECTS) requirements/build.in --group dev -o $(CONSTRAINTS) > /dev/null
 
 clean: ## remove what the other targets made in this tree

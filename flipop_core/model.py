@@ -86,13 +86,15 @@ class AddressRecord(msgspec.Struct, frozen=True, gc=False):
 
     ``provider_id`` is the node that holds it in the form of ``Node.spec.providerID``, or None when it is unassigned.
     ``region`` is the provider's name for where it can be used, empty when it can be used everywhere.
-    ``in_progress``: the provider works on it and refuses new operations until that ends.
+    ``in_progress``: the provider works on it and refuses new operations until that ends. ``tags`` are (key, value),
+    sorted, where the provider has them.
     """
 
     address: str
     provider_id: str | None = None
     region: str = ""
     in_progress: bool = False
+    tags: tuple[tuple[str, str], ...] = ()
 
 
 class CreateRequest(msgspec.Struct, frozen=True, gc=False):
@@ -102,7 +104,7 @@ class CreateRequest(msgspec.Struct, frozen=True, gc=False):
     for it. ``owner`` is the resource that wants it (``namespace/name``), ``cluster`` the cluster's own name (may be
     empty). ``provider_id``, when set, is the node to create it on. ``known_addresses`` are all addresses that existed
     in the account when the intent was recorded, for providers that offer nothing better than a comparison. ``family``
-    is ``IPv4`` or ``IPv6``.
+    is ``IPv4`` or ``IPv6``. ``address_pool`` is the provider's pool to take it from, empty for any.
     """
 
     claim: str
@@ -112,6 +114,7 @@ class CreateRequest(msgspec.Struct, frozen=True, gc=False):
     provider_id: str | None = None
     known_addresses: tuple[str, ...] = ()
     family: str = "IPv4"
+    address_pool: str = ""
 
 
 class Applied(msgspec.Struct, frozen=True, gc=False):

@@ -31,6 +31,10 @@ class ProviderCapabilities(msgspec.Struct, frozen=True, gc=False):
     ``record_comments``: each DNS record carries a comment of up to 100 characters, so that ownership needs no TXT.
     ``max_concurrency``: how many calls may run side by side.
     ``create_on_node``: `create` can put a new IPv4 address straight on a node.
+    ``node_limits``: nodes differ in how many addresses they hold; `IPProvider.node_limits` tells how many.
+    ``address_tags``: addresses carry tags (`AddressRecord.tags`), by which a resource may select them.
+    ``address_pools``: `create` can take an address from a named pool, such as a range brought along.
+    ``opens_node_ports``: the platform's own firewall lets traffic to a node port in, without a rule of anybody.
     """
 
     atomic_reassign: bool = True
@@ -41,6 +45,10 @@ class ProviderCapabilities(msgspec.Struct, frozen=True, gc=False):
     record_comments: bool = False
     max_concurrency: int = 8
     create_on_node: bool = False
+    node_limits: bool = False
+    address_tags: bool = False
+    address_pools: bool = False
+    opens_node_ports: bool = False
 
 
 class CredentialSpec(msgspec.Struct, frozen=True, gc=False):
@@ -102,11 +110,20 @@ class IPProvider(Protocol):
         """
         ...
 
+    def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
+        """Read how many addresses of one family each of these nodes can hold, in as few calls as possible.
+
+        Called only when the capability ``node_limits`` is declared. A node without an entry, one that is unknown for
+        example, holds ``max_ips_per_node``. Errors: Retryable, AccessDenied.
+        """
+        ...
+
     def create(self, request: CreateRequest) -> Created:
         """Create one address, marked with ``request.claim`` where the provider can mark.
 
         Must be sent at most once, whatever happens. ``request.provider_id`` is set only when the capability
-        ``create_on_node`` is declared; then the address is created on that node. Errors: NodeInUse (the node is
+        ``create_on_node`` is declared; then the address is created on that node. ``request.address_pool`` is set only
+        when ``address_pools`` is. Errors: NodeInUse (the node is
         taken, nothing was created), QuotaExceeded, RateLimited, AccessDenied, Rejected (for example the region),
         Busy (nothing was created), and OutcomeUnknown for everything after which an address may exist, 5xx included.
         """
@@ -200,15 +217,24 @@ class DNSProvider(Protocol):
 
 
 class FirewallRule(msgspec.Struct, frozen=True, gc=False):
-    """An inbound rule. ``protocol`` is ``tcp`` or ``udp``; ``sources`` are CIDRs, sorted."""
+    """An inbound rule: these sources may reach the ports ``port`` to ``end_port``.
+
+    ``protocol`` is ``tcp`` or ``udp``; ``end_port`` 0 means ``port`` alone; ``sources`` are CIDRs, sorted. A rule that
+    the project adds has one port.
+    """
 
     protocol: str
     port: int
+    end_port: int = 0
     sources: tuple[str, ...] = ("0.0.0.0/0", "::/0")
 
 
 class Firewall(msgspec.Struct, frozen=True, gc=False):
-    """A cloud firewall, its inbound rules and the nodes it applies to."""
+    """A cloud firewall: its inbound rules from CIDRs, of TCP and UDP, and the nodes it applies to, both sorted.
+
+    A vendor's rule for all protocols reads as one rule for each. Rules by other sources (a tag, another group) are left
+    out. ``id`` is the provider's own name of the firewall.
+    """
 
     id: str
     name: str
@@ -218,29 +244,51 @@ class Firewall(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class FirewallProvider(Protocol):
-    """Cloud firewalls: rules and the nodes they apply to."""
+    """Cloud firewalls: inbound rules and the nodes they apply to. Changes of one firewall are made one after another.
+
+    ``firewall`` arguments are answers of `get_firewall`, perhaps minutes old: only their ``id`` and ``name`` are to be
+    relied on. Other rules and nodes of the firewall, outbound ones included, stay as they are.
+    """
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        """Constant for the life of the object; reading it makes no call."""
+        ...
 
     def get_firewall(self, name: str) -> Firewall:
-        """Read the firewall of that name. Errors: NotFound, Rejected (several have it), Retryable, AccessDenied."""
+        """Read the firewall of that name or ID. Must not answer from a cache.
+
+        Errors: NotFound, Rejected (several have the name), Retryable, AccessDenied.
+        """
         ...
 
     def add_rules(self, firewall: Firewall, rules: Sequence[FirewallRule]) -> MutationResult:
-        """Add rules; one that is there already is no error.
+        """Add rules; those that are there already are no error, and the others are added all the same.
 
-        Errors: NotFound, Retryable, AccessDenied, OutcomeUnknown.
+        Errors: NotFound (the firewall), QuotaExceeded, Rejected, RateLimited, Busy, AccessDenied, Unavailable when
+        certainly not sent, OutcomeUnknown when sent and unanswered or answered 5xx.
         """
         ...
 
     def remove_rules(self, firewall: Firewall, rules: Sequence[FirewallRule]) -> MutationResult:
-        """Remove rules; one that is gone already is no error. Errors: as add_rules."""
+        """Remove exactly these rules; those that are gone already are no error.
+
+        Where the provider can tell whose a rule is, one that the project did not add stays. Errors: as add_rules.
+        """
         ...
 
     def add_nodes(self, firewall: Firewall, provider_ids: Sequence[str]) -> MutationResult:
-        """Apply the firewall to the nodes too. Errors: as add_rules."""
+        """Apply the firewall to the nodes too; to one that it applies to already is no error.
+
+        A node's other firewalls stay. Errors: as add_rules; NotFound is the firewall or a node.
+        """
         ...
 
     def remove_nodes(self, firewall: Firewall, provider_ids: Sequence[str]) -> MutationResult:
-        """Stop applying the firewall to the nodes. Errors: as add_rules."""
+        """Stop applying the firewall to the nodes. One that it does not apply to, or that is gone, is no error.
+
+        Errors: as add_rules.
+        """
         ...
 
 
@@ -250,6 +298,8 @@ class ProviderFactory(msgspec.Struct, frozen=True, gc=False):
     ``name`` is what a resource's ``provider`` field selects. ``build`` imports the SDK, and nothing before it does.
     ``endpoint_variable`` and ``user_agent_variable`` name environment variables that override the API URL and the
     user agent. ``capabilities`` are those the built provider declares, for validation without credentials.
+    ``region_of`` is given when addresses and nodes belong to regions, each reached by a provider object of its own
+    (`ProviderContext.region`): it returns the region of a node by its provider ID, empty when that does not tell.
     """
 
     name: str
@@ -259,3 +309,4 @@ class ProviderFactory(msgspec.Struct, frozen=True, gc=False):
     capabilities: ProviderCapabilities = ProviderCapabilities()
     endpoint_variable: str = ""
     user_agent_variable: str = ""
+    region_of: Callable[[str], str] | None = None

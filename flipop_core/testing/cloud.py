@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -185,6 +185,11 @@ class InMemoryCloud:
         """Refuse a wrong token with AccessDenied."""
         if self.config.token and token != self.config.token:
             raise _refusal(AccessDenied, operation, "the token is not accepted")
+
+    def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
+        """Return how many addresses each of these machines can hold."""
+        with self._settled():
+            return {key: self._nodes[key].capacity for key in provider_ids if key in self._nodes}
 
     def create(self, request: CreateRequest) -> Created:
         """Create an address in the request's region, or on its node."""

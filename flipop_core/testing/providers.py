@@ -101,6 +101,11 @@ class InMemoryIPProvider(_Client):
 
         return self._read("describe", {"addresses": asked}, effect)
 
+    def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
+        """Read how many addresses these nodes can hold."""
+        asked = tuple(provider_ids)
+        return self._read("node_limits", {"provider_ids": asked}, lambda: self._cloud.node_limits(asked))
+
     def create(self, request: CreateRequest) -> Created:
         """Create an address, tagged with the claim if the cloud has tags."""
         return self._mutate("create", {"request": request}, lambda: self._cloud.create(request))

@@ -76,6 +76,11 @@ class ReservedIPs:
             records |= self._inventory.list_ipv6("list_addresses")
         return records
 
+    def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
+        """Return nothing: each droplet holds the one address that the capabilities declare."""
+        del provider_ids
+        return {}
+
     def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
         """Read a few addresses one by one, more of them by lists. See `flipop_core.IPProvider`."""
         return self._inventory.read_few("describe", self._canonical(addresses))
