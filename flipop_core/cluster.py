@@ -32,6 +32,13 @@ EVENTS = ResourceType("events.k8s.io", "v1", "events", "Event")
 LEASES = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
 FLOATING_IP_POOLS = ResourceType("flipop.digitalocean.com", "v1alpha1", "floatingippools", "FloatingIPPool")
 NODE_DNS_RECORD_SETS = ResourceType("flipop.digitalocean.com", "v1alpha1", "nodednsrecordsets", "NodeDNSRecordSet")
+ROUTED_IPS = ResourceType("flipop.digitalocean.com", "v1alpha1", "routedips", "RoutedIP")
+ROUTED_IP_ISSUERS = ResourceType(
+    "flipop.digitalocean.com", "v1alpha1", "routedipissuers", "RoutedIPIssuer", namespaced=False
+)
+SERVICES = ResourceType("", "v1", "services", "Service")
+ENDPOINT_SLICES = ResourceType("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+SECRETS = ResourceType("", "v1", "secrets", "Secret")
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):

@@ -216,7 +216,7 @@ class DNSProvider(Protocol):
         ...
 
 
-class FirewallRule(msgspec.Struct, frozen=True, gc=False):
+class FirewallRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """An inbound rule: these sources may reach the ports ``port`` to ``end_port``.
 
     ``protocol`` is ``tcp`` or ``udp``; ``end_port`` 0 means ``port`` alone; ``sources`` are CIDRs, sorted. A rule that
@@ -233,13 +233,15 @@ class Firewall(msgspec.Struct, frozen=True, gc=False):
     """A cloud firewall: its inbound rules from CIDRs, of TCP and UDP, and the nodes it applies to, both sorted.
 
     A vendor's rule for all protocols reads as one rule for each. Rules by other sources (a tag, another group) are left
-    out. ``id`` is the provider's own name of the firewall.
+    out. ``id`` is the provider's own name of the firewall. ``in_progress``: changes were accepted and are not in effect
+    yet; rules and nodes are then those that will be. A node for which a change failed is left out.
     """
 
     id: str
     name: str
     rules: tuple[FirewallRule, ...] = ()
     provider_ids: tuple[str, ...] = ()
+    in_progress: bool = False
 
 
 @runtime_checkable

@@ -34,8 +34,8 @@ class AddressState(msgspec.Struct, frozen=True, gc=False):
 class Assessment(msgspec.Struct, frozen=True):
     """The pool as it is.
 
-    ``free`` are the candidates that can take another address now, sorted by name; ``engaged`` those that can when an
-    operation on another address has ended. ``occupants`` maps a provider ID to the addresses that it holds or is about
+    ``free`` are the candidates that can take another address now, those with the fewest addresses of the family first,
+    then by name; ``engaged`` those that can when an operation on another address has ended. ``occupants`` maps a provider ID to the addresses that it holds or is about
     to, whoever they belong to.
     """
 
@@ -67,8 +67,22 @@ class Assessment(msgspec.Struct, frozen=True):
 
 
 def pool_addresses(observed: PoolObservation) -> tuple[str, ...]:
-    """All addresses of the pool in order of precedence: those of spec.ips, then created, then adopted ones."""
-    return tuple(dict.fromkeys((*observed.spec.ips, *observed.ledger.allocated)))
+    """All addresses of the pool in order of precedence: those of spec.ips, selected, created, adopted ones."""
+    return tuple(dict.fromkeys((*observed.spec.ips, *_selected(observed), *observed.ledger.allocated)))
+
+
+def desired_count(observed: PoolObservation) -> int:
+    """How many addresses the pool is to have: those that are named or selected, where the spec gives no number."""
+    return observed.spec.desired_ips or len({*observed.spec.ips, *_selected(observed)})
+
+
+def _selected(observed: PoolObservation) -> tuple[str, ...]:
+    """Return the selected addresses. Until they have been read they are those that were reported last."""
+    if not observed.selection_unknown:
+        return observed.selected
+    known = {*observed.selected, *observed.ledger.allocated}
+    reported = [a for a in observed.status.ips if a not in known and a not in observed.inventory.records]
+    return (*observed.selected, *sorted(reported))
 
 
 def assess(observed: PoolObservation) -> Assessment:
@@ -80,7 +94,7 @@ def assess(observed: PoolObservation) -> Assessment:
         for provider_id, node in (_by_provider_id(observed.nodes.values()) | by_provider_id).items()
     }
     addresses = pool_addresses(observed)
-    desired = observed.spec.desired_ips or len(observed.spec.ips)
+    desired = desired_count(observed)
     occupants = _occupants(observed)
     states = tuple(
         _address_state(observed, address, index < desired, by_provider_id, names)
@@ -88,13 +102,17 @@ def assess(observed: PoolObservation) -> Assessment:
     )
     busy = {operation.target for operation in observed.operations.values() if operation.target}
     family = pool_family(observed.spec)
+    loads = {
+        provider_id: sum(family_of(address) == family for address in held) for provider_id, held in occupants.items()
+    }
     roomy = [
         node
         for node in candidates
-        if sum(family_of(address) == family for address in occupants.get(node.provider_id, ()))
-        < observed.capabilities.max_ips_per_node
+        if loads.get(node.provider_id, 0) < observed.limit_of(node.provider_id)
         and node.provider_id not in observed.reserved_nodes
     ]
+    # Fewest addresses first, then by name.
+    roomy.sort(key=lambda node: loads.get(node.provider_id, 0))
     return Assessment(
         addresses=states,
         candidates=candidates,

@@ -153,6 +153,8 @@ def _begin(draft: Draft) -> None:
 def _adoptable(draft: Draft) -> tuple[str, ...]:
     """Addresses that nobody claims, on nodes that the pool may use: an earlier pool of the same kind left them."""
     observed = draft.observed
+    if not observed.adopts:
+        return ()
     busy = {operation.target for operation in observed.operations.values() if operation.target}
     found = [
         address

@@ -38,7 +38,7 @@ class Draft:
 
     def owns(self, address: str) -> bool:
         """Whether no other resource was first to use the address."""
-        return self.observed.claims.get(address, self.observed.key) == self.observed.key
+        return self.observed.owns(address)
 
     def act(self, action: Action) -> None:
         """Add an action."""

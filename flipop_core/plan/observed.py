@@ -21,12 +21,14 @@ class Inventory(msgspec.Struct, frozen=True):
 
     ``read_at`` is when the whole account was last read (monotonic seconds); ``wanted`` are the addresses asked for
     then: one of them without a record does not exist. ``unread`` are addresses whose record is in doubt since.
+    ``limits`` are how many addresses of a family each node holds that was asked about, by provider ID.
     """
 
     records: Mapping[str, AddressRecord] = {}
     wanted: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
     read_at: float = NEVER
+    limits: Mapping[str, int] = {}
 
 
 class Operation(msgspec.Struct, frozen=True, gc=False):
@@ -88,7 +90,12 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``new_claim`` names a creation, should one be begun. ``serving`` are the names of nodes that are Ready, with a
     ready pod if one is asked for, fit or not. ``published`` are the addresses that the pool's DNS record set is
     known to hold, ``unpublished_at`` when others left it (monotonic seconds), ``records_pending`` whether records
-    are still to be removed before the pool may go.
+    are still to be removed before the pool may go. ``keeps_finalizer``: something else is to be removed with it.
+    ``adopts``: what is found on the pool's nodes, and is nobody's, becomes the pool's if it lacks addresses.
+    ``node_limit`` is how many addresses a node may hold beside what the provider says, None for no limit of our own.
+    ``prefers_youngest``: of nodes that hold as many addresses, the youngest is chosen and not the first by name.
+    ``selected`` are the addresses that ``spec.ipSelector`` gives the pool. ``region`` is that of the account, empty when
+    it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by name.
     """
 
     key: Key
@@ -114,7 +121,36 @@ class PoolObservation(msgspec.Struct, frozen=True):
     published: frozenset[str] = frozenset()
     unpublished_at: Mapping[str, float] = {}
     records_pending: bool = False
+    keeps_finalizer: bool = False
+    adopts: bool = True
+    node_limit: int | None = None
+    prefers_youngest: bool = False
+    selected: tuple[str, ...] = ()
+    region: str = ""
+    elsewhere: Mapping[str, str] = {}
     cluster: str = ""
+
+    def owns(self, address: str) -> bool:
+        """Whether no other resource was first to use the address."""
+        return self.claims.get(address, self.key) == self.key
+
+    @property
+    def selection_unknown(self) -> bool:
+        """Whether it is not known yet which addresses the pool selects: the account has not been read."""
+        return self.spec.ip_selector is not None and self.inventory.read_at == NEVER
+
+    def limit_of(self, provider_id: str) -> int:
+        """Return how many addresses of the pool's family the node may hold."""
+        limit = self.inventory.limits.get(provider_id, self.capabilities.max_ips_per_node)
+        return limit if self.node_limit is None else min(limit, self.node_limit)
+
+    @property
+    def unasked_nodes(self) -> tuple[str, ...]:
+        """Candidates, by provider ID, whose limit the provider has not been asked for and should be."""
+        if not self.capabilities.node_limits:
+            return ()
+        ids = (node.provider_id for node in self.candidates)
+        return tuple(provider_id for provider_id in ids if provider_id and provider_id not in self.inventory.limits)
 
 
 def creation_request(
@@ -123,10 +159,11 @@ def creation_request(
     """Return the request for one address of this pool."""
     return CreateRequest(
         claim=claim,
-        region=observed.spec.region,
+        region=observed.region or observed.spec.region,
         owner=f"{observed.key.namespace}/{observed.key.name}",
         cluster=observed.cluster,
         provider_id=provider_id,
         known_addresses=known_addresses,
         family=pool_family(observed.spec),
+        address_pool=observed.spec.address_pool,
     )

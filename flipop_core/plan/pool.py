@@ -31,7 +31,8 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         return draft.plan()
     draft.look_at(observed.candidates_change_at)
     # A former record set that is still to be removed keeps the pool as well.
-    wanted = wants_finalizer(observed.spec) or any(old.reclaim_policy == "Delete" for old in observed.status.records)
+    removable = any(old.reclaim_policy == "Delete" for old in observed.status.records)
+    wanted = wants_finalizer(observed.spec) or removable or observed.keeps_finalizer
     if wanted != observed.has_finalizer:
         draft.act(SetFinalizer(present=wanted))
     _plan_reads(draft)
@@ -196,12 +197,19 @@ def _plan_deletion(draft: Draft) -> None:
         plan_creation(draft)
         _plan_surplus(draft, tuple(replace(state, enabled=False) for state in nothing_wanted.addresses))
         _plan_annotations(draft)
-        given = frozenset(observed.spec.ips)
-        own = {address for address in observed.ledger.created if draft.owns(address) and address not in given}
-        if creation_unfinished(observed) or own:
+        if reclaim_unfinished(observed):
             return
     if not observed.records_pending:
         draft.act(SetFinalizer(present=False))
+
+
+def reclaim_unfinished(observed: PoolObservation) -> bool:
+    """Whether created addresses are still to be given back before the object, which is being deleted, may go."""
+    if observed.spec.reclaim_policy != "Delete":
+        return False
+    given = frozenset(observed.spec.ips)
+    own = (address for address in observed.ledger.created if observed.owns(address) and address not in given)
+    return creation_unfinished(observed) or any(own)
 
 
 def _plan_annotations(draft: Draft) -> None:

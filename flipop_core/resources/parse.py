@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from flipop_core.errors import ResourceInvalid
 from flipop_core.model import CreateRequest, Key
+from flipop_core.resources.base import Resource
+from flipop_core.resources.routed import (
+    FIREWALL_ENTRIES_ANNOTATION,
+    FirewallEntries,
+    RoutedIPIssuerSpec,
+    RoutedIPIssuerStatus,
+    RoutedIPSpec,
+    RoutedIPStatus,
+)
 from flipop_core.resources.schema import spec_schema
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
@@ -24,7 +33,7 @@ from flipop_core.resources.types import (
 )
 from flipop_core.selectors import SelectorError, parse_selector
 
-SpecT = TypeVar("SpecT", FloatingIPPoolSpec, NodeDNSRecordSetSpec)
+SpecT = TypeVar("SpecT", bound=Resource)
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -99,6 +108,36 @@ class RecordSetView(msgspec.Struct, frozen=True):
         return Key("NodeDNSRecordSet", self.metadata.namespace, self.metadata.name)
 
 
+class RoutedIPView(msgspec.Struct, frozen=True):
+    """A RoutedIP. ``spec`` is None when it is invalid, and ``problem`` says why."""
+
+    metadata: Metadata
+    spec: RoutedIPSpec | None
+    problem: ResourceInvalid | None
+    status: RoutedIPStatus
+    ledger: AddressLedger
+    firewall_entries: tuple[FirewallEntries, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Identity in the work queue."""
+        return Key("RoutedIP", self.metadata.namespace, self.metadata.name)
+
+
+class IssuerView(msgspec.Struct, frozen=True):
+    """A RoutedIPIssuer. ``spec`` is None when it is invalid, and ``problem`` says why."""
+
+    metadata: Metadata
+    spec: RoutedIPIssuerSpec | None
+    problem: ResourceInvalid | None
+    status: RoutedIPIssuerStatus
+
+    @property
+    def key(self) -> Key:
+        """Identity in the work queue."""
+        return Key("RoutedIPIssuer", "", self.metadata.name)
+
+
 class _Object(msgspec.Struct, frozen=True):
     metadata: Metadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -107,26 +146,27 @@ class _Object(msgspec.Struct, frozen=True):
 
 _object_decoder = msgspec.json.Decoder(_Object)
 _pending_decoder = msgspec.json.Decoder(CreateRequest)
+_entries_decoder = msgspec.json.Decoder(tuple[FirewallEntries, ...])
 
 
 def decode_pool(raw: bytes | msgspec.Raw) -> PoolView:
     """Decode a FloatingIPPool's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
     decoded = _object_decoder.decode(raw)
-    spec, problem = _parse_spec(decoded.spec, FloatingIPPoolSpec)
+    spec, problem = _parse_spec(decoded.spec, FloatingIPPoolSpec, _checked_pool)
     status = _parse_status(decoded.status, FloatingIPPoolStatus)
     return PoolView(
         metadata=decoded.metadata,
         spec=spec,
         problem=problem,
         status=status,
-        ledger=_parse_ledger(decoded.metadata.annotations, status),
+        ledger=_parse_ledger(decoded.metadata.annotations, status.allocated_ips, status.adopted_ips),
     )
 
 
 def decode_record_set(raw: bytes | msgspec.Raw) -> RecordSetView:
     """Decode a NodeDNSRecordSet's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
     decoded = _object_decoder.decode(raw)
-    spec, problem = _parse_spec(decoded.spec, NodeDNSRecordSetSpec)
+    spec, problem = _parse_spec(decoded.spec, NodeDNSRecordSetSpec, _checked_record_set)
     return RecordSetView(
         metadata=decoded.metadata,
         spec=spec,
@@ -135,15 +175,51 @@ def decode_record_set(raw: bytes | msgspec.Raw) -> RecordSetView:
     )
 
 
+def decode_routed_ip(raw: bytes | msgspec.Raw) -> RoutedIPView:
+    """Decode a RoutedIP's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
+    decoded = _object_decoder.decode(raw)
+    spec, problem = _parse_spec(decoded.spec, RoutedIPSpec, _checked_routed_ip)
+    status = _parse_status(decoded.status, RoutedIPStatus)
+    annotations = decoded.metadata.annotations
+    return RoutedIPView(
+        metadata=decoded.metadata,
+        spec=spec,
+        problem=problem,
+        status=status,
+        ledger=_parse_ledger(annotations, status.allocated_ips, ()),
+        firewall_entries=_parse_entries(annotations, status),
+    )
+
+
+def decode_issuer(raw: bytes | msgspec.Raw) -> IssuerView:
+    """Decode a RoutedIPIssuer's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
+    decoded = _object_decoder.decode(raw)
+    spec, problem = _parse_spec(decoded.spec, RoutedIPIssuerSpec, _checked_issuer)
+    return IssuerView(
+        metadata=decoded.metadata,
+        spec=spec,
+        problem=problem,
+        status=_parse_status(decoded.status, RoutedIPIssuerStatus),
+    )
+
+
+def entries_annotation(entries: tuple[FirewallEntries, ...]) -> dict[str, str | None]:
+    """Return the annotation that records ``entries`` as a merge patch: empty ones are left out."""
+    kept = [each for each in entries if each.rules or each.nodes]
+    return {FIREWALL_ENTRIES_ANNOTATION: msgspec.json.encode(kept).decode()}
+
+
 def canonical_address(text: str) -> str:
     """Return the one spelling of an IPv4 or IPv6 address. Raises ValueError."""
     return str(ipaddress.ip_address(text.strip()))
 
 
-def _parse_spec(raw: msgspec.Raw, spec_type: type[SpecT]) -> tuple[SpecT | None, ResourceInvalid | None]:
+def _parse_spec(
+    raw: msgspec.Raw, spec_type: type[SpecT], checked: Callable[[SpecT], SpecT]
+) -> tuple[SpecT | None, ResourceInvalid | None]:
     try:
         spec = msgspec.convert(_without_nulls(msgspec.json.decode(raw)), spec_type)
-        return _validated(spec), None
+        return checked(spec), None
     except msgspec.ValidationError as error:
         return None, _from_validation_error(error, raw, spec_type)
     except ResourceInvalid as error:
@@ -177,15 +253,35 @@ def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw, spe
     return ResourceInvalid(f"spec{path}", value, message)
 
 
-def _validated(spec: SpecT) -> SpecT:
+def _checked_pool(spec: FloatingIPPoolSpec) -> FloatingIPPoolSpec:
     _check_match(spec.match)
-    if isinstance(spec, FloatingIPPoolSpec):
-        if spec.desired_ips == 0 and not spec.ips:
-            raise ResourceInvalid("spec.desiredIPs", 0, "set it to 1 or more, or name existing addresses in spec.ips")
-        return msgspec.structs.replace(spec, ips=_canonical_ips(spec.ips))
+    if spec.desired_ips == 0 and not spec.ips:
+        raise ResourceInvalid("spec.desiredIPs", 0, "set it to 1 or more, or name existing addresses in spec.ips")
+    return msgspec.structs.replace(spec, ips=_canonical_ips(spec.ips))
+
+
+def _checked_record_set(spec: NodeDNSRecordSetSpec) -> NodeDNSRecordSetSpec:
+    _check_match(spec.match)
     for field, text in (("zone", spec.dns_record_set.zone), ("recordName", spec.dns_record_set.record_name)):
         if not text:
             raise ResourceInvalid(f"spec.dnsRecordSet.{field}", text, "it is required")
+    return spec
+
+
+def _checked_routed_ip(spec: RoutedIPSpec) -> RoutedIPSpec:
+    _check_match(spec.match)
+    if not spec.routed_ip:
+        return spec
+    try:
+        return msgspec.structs.replace(spec, routed_ip=canonical_address(spec.routed_ip))
+    except ValueError:
+        mend = "write an IPv4 or IPv6 address, or leave it out to have one created"
+        raise ResourceInvalid("spec.routedIP", spec.routed_ip, mend, reason="InvalidAddress") from None
+
+
+def _checked_issuer(spec: RoutedIPIssuerSpec) -> RoutedIPIssuerSpec:
+    if spec.node_port_range and not spec.node_ports:
+        raise ResourceInvalid("spec.nodePortRange", spec.node_port_range, "write first and last port, as 30000-32767")
     return spec
 
 
@@ -224,13 +320,25 @@ def _parse_status(raw: msgspec.Raw, status_type: type[Any]) -> Any:
     return msgspec.convert(readable, status_type)
 
 
-def _parse_ledger(annotations: Mapping[str, str], status: FloatingIPPoolStatus) -> AddressLedger:
+def _parse_entries(annotations: Mapping[str, str], status: RoutedIPStatus) -> tuple[FirewallEntries, ...]:
+    text = annotations.get(FIREWALL_ENTRIES_ANNOTATION)
+    if text is None:
+        return status.firewall_entries
+    try:
+        return _entries_decoder.decode(text)
+    except msgspec.DecodeError:
+        return status.firewall_entries  # somebody edited it
+
+
+def _parse_ledger(
+    annotations: Mapping[str, str], reported: tuple[str, ...], reported_adopted: tuple[str, ...]
+) -> AddressLedger:
     """Read the annotations; where they are gone (``kubectl replace`` drops them), status holds a copy."""
     if ALLOCATED_IPS_ANNOTATION in annotations:
         allocated = _addresses(annotations[ALLOCATED_IPS_ANNOTATION])
         adopted = _addresses(annotations.get(ADOPTED_IPS_ANNOTATION, ""))
     else:
-        allocated, adopted = status.allocated_ips, status.adopted_ips
+        allocated, adopted = reported, reported_adopted
     pending: CreateRequest | None = None
     if text := annotations.get(PENDING_CREATION_ANNOTATION):
         try:

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from flipop_core.resources.base import Resource, cel_rule, cel_rules
+
 GROUP = "flipop.digitalocean.com"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -32,17 +34,8 @@ _REQUIREMENT = rf"(!\s*{_LABEL_KEY}|{_LABEL_KEY}(\s*(==?|!=)\s*({_LABEL_NAME})?|
 LABEL_SELECTOR_PATTERN = rf"^\s*({_REQUIREMENT}(\s*,\s*{_REQUIREMENT})*)?\s*$"
 
 
-def _rule(rule: str, message: str, field_path: str = "") -> dict[str, str]:
-    """Return a CEL rule; ``field_path`` is the field to blame, where it is not the one that has the rule."""
-    return {"rule": rule, "message": message} | ({"fieldPath": field_path} if field_path else {})
-
-
-def _rules(*rules: dict[str, str]) -> dict[str, list[dict[str, str]]]:
-    return {"x-kubernetes-validations": list(rules)}
-
-
-_IS_LABEL_SELECTOR = _rules(
-    _rule(
+_IS_LABEL_SELECTOR = cel_rules(
+    cel_rule(
         f"self.matches(r'{LABEL_SELECTOR_PATTERN}')",
         "must be a label selector such as app=web, app!=web, tier in (front,back), tier notin (test), gpu or !gpu, "
         "or several with commas between them",
@@ -50,11 +43,7 @@ _IS_LABEL_SELECTOR = _rules(
 )
 
 
-class _Resource(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    pass
-
-
-class Toleration(_Resource, frozen=True):
+class Toleration(Resource, frozen=True):
     """Tolerates the taints that match key, operator, value and effect, as a pod's toleration does."""
 
     key: Annotated[str, Meta(description="Taint key; empty with operator Exists matches every key.")] = ""
@@ -72,7 +61,7 @@ class Toleration(_Resource, frozen=True):
     ] = None
 
 
-class Match(_Resource, frozen=True):
+class Match(Resource, frozen=True):
     """Which nodes are fit: ready, selected by nodeLabel, all taints tolerated, with a ready pod if one is asked for."""
 
     node_label: Annotated[
@@ -100,7 +89,7 @@ class Match(_Resource, frozen=True):
     ] = ()
 
 
-class Ownership(_Resource, frozen=True):
+class Ownership(Resource, frozen=True):
     """Marks the records as this cluster's, so that several clusters and tools can tell theirs apart."""
 
     policy: Annotated[
@@ -120,7 +109,7 @@ class Ownership(_Resource, frozen=True):
     ] = msgspec.field(name="ownerID")
 
 
-class DNSRecordSet(_Resource, frozen=True):
+class DNSRecordSet(Resource, frozen=True):
     """The DNS record set to keep."""
 
     zone: Annotated[str, Meta(description="DNS zone: its name, or the provider's zone ID.")] = ""
@@ -146,7 +135,7 @@ class DNSRecordSet(_Resource, frozen=True):
     ] = "Retain"
 
 
-class FloatingIPPoolSpec(_Resource, frozen=True):
+class FloatingIPPoolSpec(Resource, frozen=True):
     """What the pool should be."""
 
     provider: Annotated[
@@ -164,7 +153,7 @@ class FloatingIPPoolSpec(_Resource, frozen=True):
                 str,
                 Meta(
                     max_length=45,
-                    extra_json_schema=_rules(_rule("isIP(self)", "must be an IPv4 or IPv6 address")),
+                    extra_json_schema=cel_rules(cel_rule("isIP(self)", "must be an IPv4 or IPv6 address")),
                 ),
             ],
             ...,
@@ -209,7 +198,7 @@ def pool_family(spec: FloatingIPPoolSpec) -> str:
     return spec.ip_family or (family_of(spec.ips[0]) if spec.ips else "IPv4")
 
 
-class Condition(_Resource, frozen=True):
+class Condition(Resource, frozen=True):
     """A condition of the object, as in metav1.Condition."""
 
     type: Annotated[str, Meta(description="Ready, Progressing or Degraded.", max_length=316)]
@@ -224,7 +213,7 @@ class Condition(_Resource, frozen=True):
     ] = 0
 
 
-class IPStatus(_Resource, frozen=True):
+class IPStatus(Resource, frozen=True):
     """State of one address and the node that holds it."""
 
     state: Annotated[
@@ -241,7 +230,7 @@ class IPStatus(_Resource, frozen=True):
     error: Annotated[str, Meta(description="Last error, and what to do about it.")] = ""
 
 
-class RecordStatus(_Resource, frozen=True):
+class RecordStatus(Resource, frozen=True):
     """A DNS record set that the object keeps, or has kept and still has to remove."""
 
     provider: Annotated[str, Meta(description="DNS provider.")]
@@ -257,10 +246,12 @@ class RecordStatus(_Resource, frozen=True):
     ] = "Retain"
 
 
-class FloatingIPPoolStatus(_Resource, frozen=True):
+class FloatingIPPoolStatus(Resource, frozen=True):
     """What the controller last saw and did. A report: nothing is decided from it."""
 
-    ips: Annotated[dict[str, IPStatus], Meta(description="Each address and its state.")] = {}
+    ips: Annotated[dict[str, IPStatus], Meta(description="Each address and its state.")] = msgspec.field(
+        default_factory=dict
+    )
     node_errors: Annotated[tuple[str, ...], Meta(description="Fit nodes whose last assignment failed.")] = ()
     assignable_nodes: Annotated[tuple[str, ...], Meta(description="Fit nodes that hold no address yet.")] = ()
     error: Annotated[str, Meta(description="What keeps the pool from working, if anything.")] = ""
@@ -290,7 +281,7 @@ class FloatingIPPoolStatus(_Resource, frozen=True):
     ] = ()
 
 
-class NodeDNSRecordSetSpec(_Resource, frozen=True):
+class NodeDNSRecordSetSpec(Resource, frozen=True):
     """What the record set should hold: one address of each fit node."""
 
     dns_record_set: Annotated[DNSRecordSet, Meta(description="The DNS record set to keep.")]
@@ -313,7 +304,7 @@ class NodeDNSRecordSetSpec(_Resource, frozen=True):
     ] = ""
 
 
-class NodeDNSRecordSetStatus(_Resource, frozen=True):
+class NodeDNSRecordSetStatus(Resource, frozen=True):
     """What the controller last saw and did."""
 
     error: Annotated[str, Meta(description="What keeps the record set from being right, if anything.")] = ""
@@ -339,19 +330,19 @@ class NodeDNSRecordSetStatus(_Resource, frozen=True):
 
 SPEC_RULES = {
     "FloatingIPPool": (
-        _rule(
+        cel_rule(
             "has(self.desiredIPs) && self.desiredIPs > 0 || has(self.ips) && self.ips.size() > 0",
             "must be greater than 0, unless ips names at least one address",
             ".desiredIPs",
         ),
     ),
     "NodeDNSRecordSet": (
-        _rule(
+        cel_rule(
             "has(self.dnsRecordSet.zone) && self.dnsRecordSet.zone != ''",
             "must be set to the zone's name",
             ".dnsRecordSet.zone",
         ),
-        _rule(
+        cel_rule(
             "has(self.dnsRecordSet.recordName) && self.dnsRecordSet.recordName != ''",
             "must be set; @ is the zone itself",
             ".dnsRecordSet.recordName",

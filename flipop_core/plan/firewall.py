@@ -1,0 +1,240 @@
+"""Plan what a RoutedIP needs of a cloud firewall: opened before its address comes to a node, closed after it has left.
+
+Several RoutedIPs may share a firewall, and others use it too. What the project adds is recorded on the RoutedIP before
+it is added, by each RoutedIP that needs it; it is removed when the last of them needs it no more. Nothing else is ever
+removed. One step at a time: the next is planned from what the firewall then is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from flipop_core.model import Key
+from flipop_core.plan.actions import Hold
+from flipop_core.plan.limits import Backoff, Gate
+from flipop_core.providers import Firewall, FirewallRule
+from flipop_core.resources.routed import FirewallEntries, rule_order
+
+__all__ = [
+    "AddFirewallNodes",
+    "AddFirewallRules",
+    "FirewallAction",
+    "FirewallEntries",
+    "FirewallFailure",
+    "FirewallObservation",
+    "FirewallStep",
+    "RemoveFirewallNodes",
+    "RemoveFirewallRules",
+    "Share",
+    "admits",
+    "plan_closing",
+    "plan_opening",
+    "rule_order",
+]
+
+FRESH_SECONDS = 5.0
+"""How old the firewall as read may be when an address is moved in reliance on it."""
+
+
+class FirewallFailure(Backoff, frozen=True, gc=False):
+    """A `Backoff` after calls about a firewall have failed, with the CamelCase ``reason`` for a condition."""
+
+    reason: str = "FirewallFailed"
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What all other RoutedIPs of a firewall need of it now, and what they have recorded to have added."""
+
+    rules: frozenset[FirewallRule] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    recorded_rules: frozenset[FirewallRule] = frozenset()
+    recorded_nodes: frozenset[str] = frozenset()
+
+
+class FirewallObservation(msgspec.Struct, frozen=True):
+    """All that decides what is done to one firewall for one RoutedIP.
+
+    ``firewall`` is it as last read or changed, at ``read_at`` (monotonic seconds); None when it is not known. ``rules``
+    are those that the service needs; ``nodes`` those that hold the address or are about to. ``entries`` is what is
+    recorded. ``busy``: a call about it is under way.
+    """
+
+    key: Key
+    entries: FirewallEntries
+    firewall: Firewall | None = None
+    read_at: float = float("-inf")
+    rules: frozenset[FirewallRule] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    others: Share = Share()
+    busy: bool = False
+    gate: Gate = Gate()
+    failure: FirewallFailure | None = None
+
+
+class _Change(msgspec.Struct, frozen=True, gc=False, tag_field="action"):
+    firewall: str
+
+
+class AddFirewallRules(_Change, frozen=True, tag="add-firewall-rules"):
+    """Let traffic to ports through a firewall."""
+
+    rules: tuple[FirewallRule, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        return f"open {_ports(self.rules)} in firewall {self.firewall}"
+
+
+class AddFirewallNodes(_Change, frozen=True, tag="add-firewall-nodes"):
+    """Apply a firewall to nodes too."""
+
+    provider_ids: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        return f"add {', '.join(self.provider_ids)} to firewall {self.firewall}"
+
+
+class RemoveFirewallRules(_Change, frozen=True, tag="remove-firewall-rules"):
+    """Take rules that the project added out of a firewall."""
+
+    rules: tuple[FirewallRule, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        return f"close {_ports(self.rules)} in firewall {self.firewall}"
+
+
+class RemoveFirewallNodes(_Change, frozen=True, tag="remove-firewall-nodes"):
+    """Take nodes that the project added out of a firewall."""
+
+    provider_ids: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        return f"remove {', '.join(self.provider_ids)} from firewall {self.firewall}"
+
+
+FirewallAction = AddFirewallRules | AddFirewallNodes | RemoveFirewallRules | RemoveFirewallNodes
+
+
+class FirewallStep(msgspec.Struct, frozen=True):
+    """The next step with one firewall: at most one of read, record and action.
+
+    ``done``: nothing is left to be done, and all of it is in effect. ``record`` is what `FirewallEntries` are to be.
+    """
+
+    done: bool = False
+    read: bool = False
+    record: FirewallEntries | None = None
+    action: FirewallAction | None = None
+    hold: Hold | None = None
+
+
+def admits(firewall: Firewall, rule: FirewallRule) -> bool:
+    """Whether the firewall's rules let all sources of ``rule`` reach its port."""
+    return all(any(_covers(present, rule, source) for present in firewall.rules) for source in rule.sources)
+
+
+def plan_opening(
+    observed: FirewallObservation, nodes: Collection[str], now: float, *, fresh: bool = False
+) -> FirewallStep:
+    """Return the next step until the firewall admits the service's ports on ``nodes``; `done` when it does.
+
+    Rules go before nodes, so that a node that is added is reachable at once. ``fresh``: an address is about to be moved
+    in reliance on it.
+    """
+    waiting = _waits(observed, now, fresh=fresh)
+    firewall = observed.firewall
+    if waiting is not None or firewall is None:
+        return waiting or FirewallStep(read=True)
+    rules = {rule for rule in observed.rules if not admits(firewall, rule)}
+    absent = set(nodes) - set(firewall.provider_ids)
+    wanted = observed.entries.with_items(
+        {*observed.entries.rules, *rules, *(observed.rules & observed.others.recorded_rules)},
+        {*observed.entries.nodes, *absent, *(set(nodes) & observed.others.recorded_nodes)},
+    )
+    if wanted != observed.entries:
+        return FirewallStep(record=wanted)
+    if rules:
+        return FirewallStep(action=AddFirewallRules(firewall.name, tuple(sorted(rules, key=rule_order))))
+    if absent:
+        return FirewallStep(action=AddFirewallNodes(firewall.name, tuple(sorted(absent))))
+    if firewall.in_progress:
+        return FirewallStep(hold=Hold("FirewallPending", f"firewall {firewall.name} is not in effect everywhere yet"))
+    return FirewallStep(done=True)
+
+
+def plan_closing(observed: FirewallObservation, now: float) -> FirewallStep:
+    """Return the next step until nothing is left of what this RoutedIP had added and does not need; then `done`."""
+    entries, others = observed.entries, observed.others
+    stale_rules, stale_nodes = set(entries.rules) - observed.rules, set(entries.nodes) - observed.nodes
+    if not stale_rules and not stale_nodes:
+        return FirewallStep(done=True)
+    # What another one needs is its to remove, as soon as that is on record.
+    theirs = (stale_rules & others.recorded_rules, stale_nodes & others.recorded_nodes)
+    if any(theirs):
+        return _dropped(entries, *theirs)
+    stale_rules -= others.rules
+    stale_nodes -= others.nodes
+    if not stale_rules and not stale_nodes:
+        return FirewallStep(hold=Hold("FirewallShared", "another RoutedIP is about to take its rules over"))
+    if observed.failure is not None and observed.failure.reason == "FirewallNotFound":
+        return _dropped(entries, set(entries.rules), set(entries.nodes))
+    waiting = _waits(observed, now, fresh=True)
+    firewall = observed.firewall
+    if waiting is not None or firewall is None:
+        return waiting or FirewallStep(read=True)
+    if gone := stale_rules - set(firewall.rules):
+        return _dropped(entries, gone, set())
+    if stale_rules:
+        return FirewallStep(action=RemoveFirewallRules(firewall.name, tuple(sorted(stale_rules, key=rule_order))))
+    if left := stale_nodes - set(firewall.provider_ids):
+        return _dropped(entries, set(), left)
+    return FirewallStep(action=RemoveFirewallNodes(firewall.name, tuple(sorted(stale_nodes))))
+
+
+def _dropped(entries: FirewallEntries, rules: Collection[FirewallRule], nodes: Collection[str]) -> FirewallStep:
+    return FirewallStep(record=entries.with_items(set(entries.rules) - set(rules), set(entries.nodes) - set(nodes)))
+
+
+def _waits(observed: FirewallObservation, now: float, *, fresh: bool) -> FirewallStep | None:
+    """Return what has to be waited for before the firewall can be judged, None for nothing."""
+    gate, failure = observed.gate, observed.failure
+    if observed.busy:
+        return FirewallStep(hold=Hold("FirewallPending", f"a call about firewall {observed.entries.name} is under way"))
+    if gate.not_before > now:
+        return FirewallStep(hold=Hold(gate.reason, gate.message, until=gate.not_before))
+    if failure is not None and failure.not_before > now:
+        return FirewallStep(hold=Hold(failure.reason, failure.error, until=failure.not_before))
+    if observed.firewall is None or (fresh and observed.read_at + FRESH_SECONDS < now):
+        return FirewallStep(read=True)
+    return None
+
+
+def _covers(present: FirewallRule, rule: FirewallRule, source: str) -> bool:
+    last = rule.end_port or rule.port
+    if present.protocol != rule.protocol or not present.port <= rule.port <= last <= (present.end_port or present.port):
+        return False
+    return any(_contains(network, source) for network in present.sources)
+
+
+def _contains(network: str, other: str) -> bool:
+    try:
+        outer, inner = ipaddress.ip_network(network, strict=False), ipaddress.ip_network(other, strict=False)
+    except ValueError:
+        return False  # no CIDR: a source that no address can be compared with
+    if isinstance(outer, ipaddress.IPv4Network):
+        return isinstance(inner, ipaddress.IPv4Network) and inner.subnet_of(outer)
+    return isinstance(inner, ipaddress.IPv6Network) and inner.subnet_of(outer)
+
+
+def _ports(rules: Iterable[FirewallRule]) -> str:
+    return ", ".join(f"{rule.port}/{rule.protocol.upper()}" for rule in rules)
