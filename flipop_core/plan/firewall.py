@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from flipop_core.errors import AccessDenied, FlipopError, NotFound
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
-from flipop_core.plan.limits import Backoff, Gate
+from flipop_core.plan.limits import Backoff, Gate, next_backoff
 from flipop_core.providers import Firewall, FirewallRule
 from flipop_core.resources.routed import FirewallEntries, rule_order
 
@@ -30,6 +31,7 @@ __all__ = [
     "RemoveFirewallRules",
     "Share",
     "admits",
+    "next_failure",
     "plan_closing",
     "plan_opening",
     "rule_order",
@@ -38,40 +40,8 @@ __all__ = [
 FRESH_SECONDS = 5.0
 """How old the firewall as read may be when an address is moved in reliance on it."""
 
-
-class FirewallFailure(Backoff, frozen=True, gc=False):
-    """A `Backoff` after calls about a firewall have failed, with the CamelCase ``reason`` for a condition."""
-
-    reason: str = "FirewallFailed"
-
-
-class Share(msgspec.Struct, frozen=True):
-    """What all other RoutedIPs of a firewall need of it now, and what they have recorded to have added."""
-
-    rules: frozenset[FirewallRule] = frozenset()
-    nodes: frozenset[str] = frozenset()
-    recorded_rules: frozenset[FirewallRule] = frozenset()
-    recorded_nodes: frozenset[str] = frozenset()
-
-
-class FirewallObservation(msgspec.Struct, frozen=True):
-    """All that decides what is done to one firewall for one RoutedIP.
-
-    ``firewall`` is it as last read or changed, at ``read_at`` (monotonic seconds); None when it is not known. ``rules``
-    are those that the service needs; ``nodes`` those that hold the address or are about to. ``entries`` is what is
-    recorded. ``busy``: a call about it is under way.
-    """
-
-    key: Key
-    entries: FirewallEntries
-    firewall: Firewall | None = None
-    read_at: float = float("-inf")
-    rules: frozenset[FirewallRule] = frozenset()
-    nodes: frozenset[str] = frozenset()
-    others: Share = Share()
-    busy: bool = False
-    gate: Gate = Gate()
-    failure: FirewallFailure | None = None
+PENDING_SECONDS = 1.0
+"""How long after a read that shows changes not in effect yet the firewall is read again."""
 
 
 class _Change(msgspec.Struct, frozen=True, gc=False, tag_field="action"):
@@ -125,6 +95,68 @@ class RemoveFirewallNodes(_Change, frozen=True, tag="remove-firewall-nodes"):
 FirewallAction = AddFirewallRules | AddFirewallNodes | RemoveFirewallRules | RemoveFirewallNodes
 
 
+class FirewallFailure(Backoff, frozen=True, gc=False):
+    """A `Backoff` after calls about a firewall have failed, with the CamelCase ``reason`` for a condition.
+
+    ``action`` is the change that failed, None when it was a read.
+    """
+
+    reason: str = "FirewallFailed"
+    action: FirewallAction | None = None
+
+
+def next_failure(
+    previous: FirewallFailure | None,
+    firewall: str,
+    action: FirewallAction | None,
+    error: FlipopError,
+    now: float,
+    jitter: float,
+) -> FirewallFailure:
+    """Return the failure after one more call about ``firewall`` failed: it says what to mend."""
+    same = previous if previous is not None and previous.action == action else None
+    backoff = next_backoff(same, error, now, jitter)
+    reason, text = "FirewallFailed", backoff.error
+    if isinstance(error, NotFound) and action is None:
+        reason = "FirewallNotFound"
+        text = f"firewall {firewall}: {text}: correct routedIPFirewallName, or create the firewall"
+    elif isinstance(error, AccessDenied):
+        reason, text = "AccessDenied", f"firewall {firewall}: {text}: let the credentials read and change firewalls"
+    else:
+        text = f"firewall {firewall}: {text}"
+    return FirewallFailure(backoff.attempts, backoff.not_before, text, reason, action)
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What all other RoutedIPs of a firewall need of it now, and what they have recorded to have added."""
+
+    rules: frozenset[FirewallRule] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    recorded_rules: frozenset[FirewallRule] = frozenset()
+    recorded_nodes: frozenset[str] = frozenset()
+
+
+class FirewallObservation(msgspec.Struct, frozen=True):
+    """All that decides what is done to one firewall for one RoutedIP.
+
+    ``firewall`` is it as last read or changed, at ``read_at`` (monotonic seconds); None when it is not known. ``rules``
+    are those that the service needs; ``nodes`` those that hold the address or are about to. ``entries`` is what is
+    recorded. ``busy``: a call about it is under way. ``reread_at`` is when it is to be read again even at rest.
+    """
+
+    key: Key
+    entries: FirewallEntries
+    firewall: Firewall | None = None
+    read_at: float = float("-inf")
+    rules: frozenset[FirewallRule] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    others: Share = Share()
+    busy: bool = False
+    reread_at: float = float("inf")
+    gate: Gate = Gate()
+    failure: FirewallFailure | None = None
+
+
 class FirewallStep(msgspec.Struct, frozen=True):
     """The next step with one firewall: at most one of read, record and action.
 
@@ -164,12 +196,10 @@ def plan_opening(
     if wanted != observed.entries:
         return FirewallStep(record=wanted)
     if rules:
-        return FirewallStep(action=AddFirewallRules(firewall.name, tuple(sorted(rules, key=rule_order))))
+        return _change(observed, AddFirewallRules(firewall.name, tuple(sorted(rules, key=rule_order))), now)
     if absent:
-        return FirewallStep(action=AddFirewallNodes(firewall.name, tuple(sorted(absent))))
-    if firewall.in_progress:
-        return FirewallStep(hold=Hold("FirewallPending", f"firewall {firewall.name} is not in effect everywhere yet"))
-    return FirewallStep(done=True)
+        return _change(observed, AddFirewallNodes(firewall.name, tuple(sorted(absent))), now)
+    return _pending(observed, firewall, now) or FirewallStep(done=True)
 
 
 def plan_closing(observed: FirewallObservation, now: float) -> FirewallStep:
@@ -192,13 +222,23 @@ def plan_closing(observed: FirewallObservation, now: float) -> FirewallStep:
     firewall = observed.firewall
     if waiting is not None or firewall is None:
         return waiting or FirewallStep(read=True)
+    if pending := _pending(observed, firewall, now):
+        return pending
     if gone := stale_rules - set(firewall.rules):
         return _dropped(entries, gone, set())
     if stale_rules:
-        return FirewallStep(action=RemoveFirewallRules(firewall.name, tuple(sorted(stale_rules, key=rule_order))))
+        return _change(observed, RemoveFirewallRules(firewall.name, tuple(sorted(stale_rules, key=rule_order))), now)
     if left := stale_nodes - set(firewall.provider_ids):
         return _dropped(entries, set(), left)
-    return FirewallStep(action=RemoveFirewallNodes(firewall.name, tuple(sorted(stale_nodes))))
+    return _change(observed, RemoveFirewallNodes(firewall.name, tuple(sorted(stale_nodes))), now)
+
+
+def _change(observed: FirewallObservation, action: FirewallAction, now: float) -> FirewallStep:
+    """Return the step that makes the change, or waits since the very same one has just failed."""
+    failure = observed.failure
+    if failure is not None and failure.action == action and failure.not_before > now:
+        return FirewallStep(hold=Hold(failure.reason, failure.error, until=failure.not_before))
+    return FirewallStep(action=action)
 
 
 def _dropped(entries: FirewallEntries, rules: Collection[FirewallRule], nodes: Collection[str]) -> FirewallStep:
@@ -212,11 +252,23 @@ def _waits(observed: FirewallObservation, now: float, *, fresh: bool) -> Firewal
         return FirewallStep(hold=Hold("FirewallPending", f"a call about firewall {observed.entries.name} is under way"))
     if gate.not_before > now:
         return FirewallStep(hold=Hold(gate.reason, gate.message, until=gate.not_before))
-    if failure is not None and failure.not_before > now:
+    if failure is not None and failure.action is None and failure.not_before > now:
         return FirewallStep(hold=Hold(failure.reason, failure.error, until=failure.not_before))
-    if observed.firewall is None or (fresh and observed.read_at + FRESH_SECONDS < now):
+    too_old = fresh and observed.read_at + FRESH_SECONDS < now
+    if observed.firewall is None or too_old or observed.reread_at <= now:
         return FirewallStep(read=True)
     return None
+
+
+def _pending(observed: FirewallObservation, firewall: Firewall, now: float) -> FirewallStep | None:
+    """Return the wait for changes that the provider has accepted, None when all are in effect."""
+    if not firewall.in_progress:
+        return None
+    look_at = observed.read_at + PENDING_SECONDS
+    if look_at <= now:
+        return FirewallStep(read=True)
+    message = f"changes of firewall {firewall.name} are not in effect yet"
+    return FirewallStep(hold=Hold("FirewallPending", message, until=look_at))
 
 
 def _covers(present: FirewallRule, rule: FirewallRule, source: str) -> bool:
