@@ -24,6 +24,22 @@ class Key(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
+class AccountRef(NamedTuple):
+    """Which account of a provider.
+
+    ``region`` is empty where one account serves all regions, or the environment names one. ``credentials`` names the
+    Secret that holds them (``namespace/name``), empty for those of the environment.
+    """
+
+    provider: str
+    region: str = ""
+    credentials: str = ""
+
+    def __str__(self) -> str:
+        region = f"/{self.region}" if self.region else ""
+        return f"{self.provider}{region}" + (f"@{self.credentials}" if self.credentials else "")
+
+
 class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A node's taint, as ``spec.taints`` holds it. ``time_added`` is RFC 3339 or empty."""
 

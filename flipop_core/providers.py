@@ -88,6 +88,15 @@ class IPProvider(Protocol):
         """Constant for the life of the object; reading it makes no call."""
         ...
 
+    def verify(self) -> None:
+        """Check by reads alone that the credentials are accepted and, as far as the vendor tells, reach what is needed.
+
+        Called once at start and, until it passes, again at long intervals. Must cost as few calls as possible. What
+        does not show in a read, the right to write for example, is found out by the call that needs it.
+        Errors: AccessDenied, naming the missing scope or permission and the mend; Retryable.
+        """
+        ...
+
     def list_addresses(
         self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
     ) -> Mapping[str, AddressRecord]:
@@ -185,6 +194,15 @@ class DNSProvider(Protocol):
         """Constant for the life of the object; reading it makes no call."""
         ...
 
+    def verify(self) -> None:
+        """Check by reads alone that the credentials are accepted and, as far as the vendor tells, reach what is needed.
+
+        Called once at start and, until it passes, again at long intervals. Must cost as few calls as possible. What
+        does not show in a read, the right to write for example, is found out by the call that needs it.
+        Errors: AccessDenied, naming the missing scope or permission and the mend; Retryable.
+        """
+        ...
+
     def get_record_set(self, zone: str, name: str, record_type: str) -> RecordSet | None:
         """Read one record set, None when it has no record. Errors: NotFound (the zone), Retryable, AccessDenied."""
         ...
@@ -255,6 +273,15 @@ class FirewallProvider(Protocol):
     @property
     def capabilities(self) -> ProviderCapabilities:
         """Constant for the life of the object; reading it makes no call."""
+        ...
+
+    def verify(self) -> None:
+        """Check by reads alone that the credentials are accepted and, as far as the vendor tells, reach what is needed.
+
+        Called once at start and, until it passes, again at long intervals. Must cost as few calls as possible. What
+        does not show in a read, the right to write for example, is found out by the call that needs it.
+        Errors: AccessDenied, naming the missing scope or permission and the mend; Retryable.
+        """
         ...
 
     def get_firewall(self, name: str) -> Firewall:

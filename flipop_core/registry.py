@@ -59,15 +59,19 @@ class PluginInfo(msgspec.Struct, frozen=True):
         return tuple(factory for factories in self.roles.values() for factory in factories)
 
 
+_Variant = tuple[str, tuple[tuple[str, str], ...] | None]
+"""A region, and the credentials that replace those of the environment, sorted."""
+
+
 class _Offer:
-    """A factory in one role, and the provider once it is built."""
+    """A factory in one role, and the providers that are built of it."""
 
     def __init__(self, plugin: str, role: Role, factory: ProviderFactory) -> None:
         self.plugin = plugin
         self.role = role
         self.factory = factory
         self.lock = threading.Lock()
-        self.provider: object | None = None
+        self.providers: dict[_Variant, object] = {}
 
 
 class _Found(NamedTuple):
@@ -187,38 +191,48 @@ class ProviderRegistry:
 
     # -- providers ---------------------------------------------------------------------------------------------------
 
-    def ip_provider(self, name: str) -> IPProvider:
+    def ip_provider(self, name: str, *, region: str = "", credentials: Mapping[str, str] | None = None) -> IPProvider:
         """Return the IP provider, built by the first call that succeeds and then always the same object.
+
+        There is one for each region, if the factory has ``region_of``, and for each ``credentials``: the variables of
+        `CredentialSpec` and their values, which are used instead of the environment's.
 
         Raises UnknownProvider; ConfigError when a credential or another setting is missing or wrong; PluginLoadError
         when the plugin is at fault. After an error the next call tries again: a credential may have come.
         """
-        return cast("IPProvider", self._provider("ip", name))
+        return cast("IPProvider", self._provider("ip", name, region, credentials))
 
-    def dns_provider(self, name: str) -> DNSProvider:
+    def dns_provider(self, name: str, *, region: str = "", credentials: Mapping[str, str] | None = None) -> DNSProvider:
         """Return the DNS provider. As ip_provider."""
-        return cast("DNSProvider", self._provider("dns", name))
+        return cast("DNSProvider", self._provider("dns", name, region, credentials))
 
-    def firewall_provider(self, name: str) -> FirewallProvider:
+    def firewall_provider(
+        self, name: str, *, region: str = "", credentials: Mapping[str, str] | None = None
+    ) -> FirewallProvider:
         """Return the firewall provider. As ip_provider."""
-        return cast("FirewallProvider", self._provider("firewall", name))
+        return cast("FirewallProvider", self._provider("firewall", name, region, credentials))
 
-    def _provider(self, role: Role, name: str) -> object:
+    def _provider(self, role: Role, name: str, region: str, credentials: Mapping[str, str] | None) -> object:
         offer = self._offer(role, name)
+        region = region if offer.factory.region_of is not None else ""
+        variant = (region, None if credentials is None else tuple(sorted(credentials.items())))
         with offer.lock:  # its own, so that a slow build keeps no other provider waiting
-            if offer.provider is None:
-                offer.provider = self._build(offer)
-            return offer.provider
+            if variant not in offer.providers:
+                offer.providers[variant] = self._build(offer, region, credentials)
+            return offer.providers[variant]
 
-    def _build(self, offer: _Offer) -> object:
+    def _build(self, offer: _Offer, region: str, given: Mapping[str, str] | None) -> object:
         factory = offer.factory
-        missing = missing_credentials(factory, self._environ)
+        source = self._environ if given is None else given
+        missing = missing_credentials(factory, source)
         if missing:
             wanted = ", ".join(f"{spec.variable} ({spec.summary})" for spec in missing)
             variables = " and ".join(spec.variable for spec in missing)
-            raise ConfigError(f"provider {factory.name!r} lacks {wanted}: set {variables}")
+            where = "" if given is None else " in its Secret"
+            raise ConfigError(f"provider {factory.name!r} lacks {wanted}: set {variables}{where}")
         context = ProviderContext(
-            credentials_for(factory, self._environ),
+            credentials_for(factory, source),
+            region=region,
             endpoint=endpoint_for(factory, self._environ),
             user_agent=user_agent_for(factory, self._environ),
             timeout_seconds=self._timeout_seconds,
@@ -325,6 +339,8 @@ def _factory_problems(factory: object) -> Iterator[str]:
         yield f"{label}: its capabilities must be ProviderCapabilities, not {type(factory.capabilities).__name__}"
     else:
         yield from (f"{label}: {problem}" for problem in _capability_problems(factory.capabilities))
+    if factory.region_of is not None and not callable(factory.region_of):
+        yield f"{label}: its region_of must be callable, not {type(factory.region_of).__name__}"
     for field in ("endpoint_variable", "user_agent_variable"):
         variable = getattr(factory, field)
         if variable != "" and not _is_text(variable, _VARIABLE):

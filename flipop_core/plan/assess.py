@@ -35,8 +35,8 @@ class Assessment(msgspec.Struct, frozen=True):
     """The pool as it is.
 
     ``free`` are the candidates that can take another address now, those with the fewest addresses of the family first,
-    then by name; ``engaged`` those that can when an operation on another address has ended. ``occupants`` maps a provider ID to the addresses that it holds or is about
-    to, whoever they belong to.
+    then by name (or by age); ``engaged`` those that can when an operation on another address has ended. ``occupants``
+    maps a provider ID to the addresses that it holds or is about to, whoever they belong to.
     """
 
     addresses: tuple[AddressState, ...]
@@ -111,7 +111,8 @@ def assess(observed: PoolObservation) -> Assessment:
         if loads.get(node.provider_id, 0) < observed.limit_of(node.provider_id)
         and node.provider_id not in observed.reserved_nodes
     ]
-    # Fewest addresses first, then by name.
+    if observed.prefers_youngest:
+        roomy.sort(key=lambda node: node.created, reverse=True)
     roomy.sort(key=lambda node: loads.get(node.provider_id, 0))
     return Assessment(
         addresses=states,

@@ -1,23 +1,30 @@
-"""Which resource uses which address, when two name the same one: the older resource, then the first by name."""
+"""Which resource uses which address, when two name the same one: the older resource, then the first by name.
+
+What a spec or an annotation names goes before what a pool selects by tags.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ipaddress
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
-from flipop_core.model import Key
+from flipop_core.model import AddressRecord, Key
 from flipop_core.resources.parse import AddressLedger, PoolView
+from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
 
 
 class Claims(msgspec.Struct, frozen=True):
     """``addresses`` maps each address to its first claimant; ``begun`` lists creations that are recorded as begun.
 
-    Each of ``begun`` is (pool, node or None): the node is kept free for it.
+    Each of ``begun`` is (pool, node or None): the node is kept free for it. ``selected`` are the addresses that each
+    pool has by its ipSelector alone, sorted.
     """
 
     addresses: dict[str, Key]
     begun: tuple[tuple[Key, str | None], ...]
+    selected: Mapping[Key, tuple[str, ...]] = {}
 
     def reserved_nodes(self, key: Key) -> frozenset[str]:
         """Nodes that creations of other pools than ``key`` have been begun on. Of two on one node the first has it."""
@@ -32,21 +39,60 @@ class Claims(msgspec.Struct, frozen=True):
         return sum(1 for owner, _ in self.begun if owner != key)
 
 
-def claims_of(pools: Iterable[PoolView], writing: Mapping[Key, AddressLedger] | None = None) -> Claims:
+def claims_of(
+    pools: Iterable[PoolView],
+    writing: Mapping[Key, AddressLedger] | None = None,
+    *,
+    made: Mapping[str, Key] | None = None,
+    records_of: Callable[[PoolView], Mapping[str, AddressRecord]] | None = None,
+) -> Claims:
     """Return the claims of all pools of one provider.
 
     ``writing`` are ledgers that are being written: they count beside the recorded ones, so that two pools cannot take
-    the same address or node in the meantime. A pool whose spec is invalid keeps the addresses that its status shows.
+    the same address or node in the meantime. ``made`` are addresses that were created and are in no ledger yet, and for
+    whom. ``records_of`` returns what is known of the account that a pool selects from. A pool whose spec is invalid
+    keeps the addresses that its status shows.
     """
     addresses: dict[str, Key] = {}
     begun: list[tuple[Key, str | None]] = []
-    for pool in sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.key)):
+    creations: set[str] = set()
+    ordered = sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.key))
+    for pool in ordered:
         given = pool.spec.ips if pool.spec is not None else tuple(pool.status.ips)
         ledgers = [pool.ledger]
         if writing is not None and pool.key in writing:
             ledgers.append(writing[pool.key])
         for address in (*given, *(address for ledger in ledgers for address in ledger.allocated)):
             addresses.setdefault(address, pool.key)
-        places = dict.fromkeys(ledger.pending.provider_id for ledger in ledgers if ledger.pending is not None)
-        begun.extend((pool.key, place) for place in places)
-    return Claims(addresses, tuple(begun))
+        pending = [ledger.pending for ledger in ledgers if ledger.pending is not None]
+        begun.extend((pool.key, place) for place in dict.fromkeys(request.provider_id for request in pending))
+        creations.update(request.claim for request in pending)
+    for address, key in (made or {}).items():
+        addresses.setdefault(address, key)
+    selected: dict[Key, tuple[str, ...]] = {}
+    for pool in ordered if records_of is not None else ():
+        if pool.spec is None or pool.spec.ip_selector is None or records_of is None:
+            continue
+        found = _selected(pool.spec, records_of(pool).values(), creations)
+        selected[pool.key] = tuple(address for address in found if address not in addresses)
+        addresses |= dict.fromkeys(selected[pool.key], pool.key)
+    return Claims(addresses, tuple(begun), selected)
+
+
+def _selected(spec: FloatingIPPoolSpec, records: Iterable[AddressRecord], creations: Collection[str]) -> list[str]:
+    """Return the addresses with the tags that the pool asks for, of its family and region.
+
+    One that is tagged with the claim of a creation that is begun is what that creation has made.
+    """
+    if spec.ip_selector is None:
+        return []
+    family, wanted = pool_family(spec), spec.ip_selector.tags.items()
+    found = [
+        record.address
+        for record in records
+        if wanted <= dict(record.tags).items()
+        and family_of(record.address) == family
+        and not (spec.region and record.region and record.region != spec.region)
+        and not any(value in creations for _, value in record.tags)
+    ]
+    return sorted(found, key=lambda address: ipaddress.ip_address(address).packed)

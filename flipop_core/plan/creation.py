@@ -76,14 +76,21 @@ def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
     if not draft.assessment.lacking:
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that no address is needed any more"))
         return
-    node, spec = pending.provider_id, draft.observed.spec
-    if (pending.region, pending.family) != (spec.region, pool_family(spec)):
+    node = pending.provider_id
+    if draft.observed.selection_unknown:
+        draft.hold("Reading", "the addresses that ipSelector selects are being read")
+    elif _differs(pending, creation_request(draft.observed, pending.claim, node, pending.known_addresses)):
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that another address is needed by now"))
     elif node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
         # The node is no longer free, or would be kept from others for long. Nothing was made: begin anew later.
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), f"that no address is created on {node}"))
     elif _may_call(draft, not_before):
         draft.act(CreateAddress(pending))
+
+
+def _differs(pending: CreateRequest, wanted: CreateRequest) -> bool:
+    """Whether the spec asks for another kind of address by now."""
+    return any(getattr(pending, name) != getattr(wanted, name) for name in ("region", "family", "address_pool"))
 
 
 def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
@@ -128,14 +135,18 @@ def _others_create(observed: PoolObservation) -> bool:
 def _record(draft: Draft, address: str) -> None:
     ledger = draft.observed.ledger
     created = tuple(dict.fromkeys((*ledger.created, address)))
-    draft.act(RecordLedger(replace(ledger, created=created, pending=None), f"created address {address}"))
+    region = draft.observed.region
+    if region and ledger.pending is not None:
+        region = ledger.pending.region
+    recorded = replace(ledger, created=created, pending=None, region=region)
+    draft.act(RecordLedger(recorded, f"created address {address}"))
 
 
 def _begin(draft: Draft) -> None:
     observed = draft.observed
     fresh = observed.inventory.read_at + FRESH_SECONDS >= draft.now
     if fresh and (adopted := _adoptable(draft)):
-        ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted))
+        ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted), region=observed.region)
         draft.act(RecordLedger(ledger, f"adopted {', '.join(adopted)}, found on the pool's nodes"))
         return
     creation = observed.memory.creation

@@ -62,7 +62,7 @@ class Draft:
         return max((moment for moment in waits if moment > self.now), default=None)
 
     def choose_node(self, address: str | None = None) -> NodeView | None:
-        """Return the first free node by name for the address (None: a new one).
+        """Return the first free node, of those with the fewest addresses, for the address (None: a new one).
 
         One that has just refused is passed over; one that has refused before comes after those that have not.
         """

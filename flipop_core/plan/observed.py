@@ -94,8 +94,8 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``adopts``: what is found on the pool's nodes, and is nobody's, becomes the pool's if it lacks addresses.
     ``node_limit`` is how many addresses a node may hold beside what the provider says, None for no limit of our own.
     ``prefers_youngest``: of nodes that hold as many addresses, the youngest is chosen and not the first by name.
-    ``selected`` are the addresses that ``spec.ipSelector`` gives the pool. ``region`` is that of the account, empty when
-    it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by name.
+    ``selected`` are the addresses that ``spec.ipSelector`` gives the pool. ``region`` is that of the account, empty
+    when it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by name.
     """
 
     key: Key

@@ -1,7 +1,8 @@
 """Plan one pool. `plan_pool` is the whole decision; the helpers below follow its order.
 
 What it keeps to: an address on a fit node never moves; an address leaves a node only when another place needs it; no
-second operation on an address or a node under way; a node's capacity counts whoever uses it; candidates by name.
+second operation on an address or a node under way; a node's capacity counts whoever uses it; of the free nodes the one
+with the fewest addresses, then the first by name.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         _plan_deletion(draft)
         return draft.plan()
     draft.look_at(observed.candidates_change_at)
+    if observed.elsewhere:
+        draft.hold("OtherRegion", elsewhere_text(observed))
     # A former record set that is still to be removed keeps the pool as well.
     removable = any(old.reclaim_policy == "Delete" for old in observed.status.records)
     wanted = wants_finalizer(observed.spec) or removable or observed.keeps_finalizer
@@ -45,6 +48,13 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
     return draft.plan()
 
 
+def elsewhere_text(observed: PoolObservation) -> str:
+    """Say which nodes are fit but in another region than the pool's account."""
+    nodes = [f"{name} in {region}" for name, region in sorted(observed.elsewhere.items())]
+    more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
+    return f"the pool's region is {observed.region}; nodes in others are left out: {', '.join(nodes[:5])}{more}"
+
+
 def wants_finalizer(spec: FloatingIPPoolSpec) -> bool:
     """Whether something is to be given back when the pool is deleted: addresses, or DNS records."""
     record_set = spec.dns_record_set
@@ -57,7 +67,7 @@ def _plan_reads(draft: Draft) -> None:
     backoffs = draft.observed.memory.addresses
     due = [address for address in unknown if address not in backoffs or backoffs[address].not_before <= draft.now]
     draft.reread(address for address in due if address in draft.observed.inventory.unread)
-    if any(address not in draft.observed.inventory.unread for address in due):
+    if any(address not in draft.observed.inventory.unread for address in due) or draft.observed.selection_unknown:
         draft.reread_all()
     for address in unknown:
         if address not in due:
@@ -145,6 +155,8 @@ def _make_room(draft: Draft, state: AddressState) -> None:
         elif draft.unassign(other.address, other.provider_id, f"{state.address} needs the node"):
             return
     draft.hold("NoFreeNode", "no fit node is free for it", address=state.address)
+    if draft.observed.unasked_nodes:
+        draft.reread_all()  # one of them may have more room than any node is sure to have
 
 
 def _evictable(state: AddressState) -> bool:

@@ -71,7 +71,7 @@ def pool_status(
     return FloatingIPPoolStatus(
         ips={state.address: _ip_status(state) for state in assessment.addresses},
         node_errors=tuple(sorted(names[provider_id] for provider_id in failing if provider_id in names)),
-        assignable_nodes=tuple(node.name for node in assessment.free),
+        assignable_nodes=tuple(sorted(node.name for node in assessment.free)),
         error=trouble.message if trouble is not None and trouble.failure else "",
         allocated_ips=observed.ledger.allocated,
         adopted_ips=observed.ledger.adopted,
@@ -184,13 +184,18 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
             return Trouble(reason, f"{state.address}: {state.error}", failure=True)
     idle = [state.address for state in assessment.enabled if state.state in ("no-match", "unassigned")]
     if "NoFreeNode" in holds:
-        return Trouble("NoFreeNode", _no_free_node(assessment, idle))
+        text = _no_free_node(assessment, idle)
+        return Trouble("NoFreeNode", f"{text}; {holds['OtherRegion'].message}" if "OtherRegion" in holds else text)
     waiting = [state.address for state in assessment.enabled if state.state != "active"]
     if "CoolOff" in holds:
         return Trouble("CoolOff", holds["CoolOff"].message)
     if waiting:
         known = all(state.known for state in assessment.enabled)
         return Trouble("Assigning" if known else "Reading", f"under way: {', '.join(waiting)}")
+    if observed.selection_unknown:
+        return Trouble("Reading", "the addresses that ipSelector selects are being read")
+    if observed.spec.ip_selector is not None and not assessment.desired:
+        return Trouble("NothingSelected", "no address has the tags of ipSelector, or others use those that have")
     if assessment.lacking or observed.ledger.pending is not None:
         return Trouble("Creating", f"{max(assessment.lacking, 1)} more to be created")
     return None

@@ -6,10 +6,20 @@ address is known to be there, remove stale ports, then stale nodes. What fails s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec.structs import replace
 
-from flipop_core.plan.actions import AssignAddress, Hold, Plan, SetFinalizer
+from flipop_core.plan.actions import (
+    Action,
+    AssignAddress,
+    CreateAddress,
+    Hold,
+    Plan,
+    SetFinalizer,
+    UnassignAddress,
+)
 from flipop_core.plan.assess import assess
 from flipop_core.plan.firewall import FirewallObservation, FirewallStep, plan_closing, plan_opening
 from flipop_core.plan.observed import PoolObservation
@@ -40,22 +50,51 @@ class RoutedIPPlan(msgspec.Struct, frozen=True):
 
 def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
     """Return what to do for the RoutedIP now. ``now`` is monotonic seconds. The same input gives the same plan."""
+    observed = replace(observed, addresses=_as_pool_of_one(observed))
     plan = plan_pool(observed.addresses, now)
     if observed.service_hold is not None:
         plan = replace(plan, holds=(observed.service_hold, *plan.holds))
     if observed.addresses.deleting:
         return _deletion(observed, plan, now)
     firewall = observed.firewall
-    targets = {action.provider_id for action in plan.actions if isinstance(action, AssignAddress)}
-    if firewall is None or (targets and observed.post_allow):
-        return RoutedIPPlan(plan) if targets else _closed(observed, plan, now)
-    nodes = firewall.nodes | targets
-    step = plan_opening(firewall, nodes, now, fresh=bool(targets))
+    moves = _moves(observed.addresses, plan, now)
+    if firewall is None or (moves and observed.post_allow):
+        return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
+    if not observed.addresses.has_finalizer:
+        # Without it the object could go, and with it the only record of what was added.
+        return RoutedIPPlan(_without(observed, plan, moves))
+    fit = {node.provider_id for node in observed.addresses.candidates}
+    nodes = {*moves.values(), *(firewall.nodes & fit)}
+    step = plan_opening(firewall, nodes, now, fresh=bool(moves))
     if step.done:
-        return RoutedIPPlan(plan) if targets else _closed(observed, plan, now)
-    if targets:
-        plan = _without_moves(plan)
-    return _with_steps(plan, (firewall, step))
+        return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
+    return _with_steps(_without(observed, plan, moves), (firewall, step))
+
+
+def _as_pool_of_one(observed: RoutedIPObservation) -> PoolObservation:
+    """Return the pool of one, as far as having a firewall changes it: nothing gets on a node but by a move."""
+    addresses = observed.addresses
+    if observed.firewall is None and not observed.former:
+        return addresses
+    addresses = replace(addresses, keeps_finalizer=True)
+    if observed.firewall is None or observed.post_allow:
+        return addresses
+    return replace(addresses, capabilities=replace(addresses.capabilities, create_on_node=False))
+
+
+def _moves(addresses: PoolObservation, plan: Plan, now: float) -> dict[str, str]:
+    """Return what the plan puts on which nodes: addresses, or claims of creations.
+
+    An address that has to leave its node first is moved by that already: what follows is foreseen.
+    """
+    if not addresses.capabilities.atomic_reassign and any(isinstance(each, UnassignAddress) for each in plan.actions):
+        at_once = replace(addresses.capabilities, atomic_reassign=True)
+        plan = plan_pool(replace(addresses, capabilities=at_once), now)
+    moves = {action.address: action.provider_id for action in plan.actions if isinstance(action, AssignAddress)}
+    for action in plan.actions:
+        if isinstance(action, CreateAddress) and action.request.provider_id is not None:
+            moves[action.request.claim] = action.request.provider_id
+    return moves
 
 
 def _closed(observed: RoutedIPObservation, plan: Plan, now: float) -> RoutedIPPlan:
@@ -68,10 +107,19 @@ def _closed(observed: RoutedIPObservation, plan: Plan, now: float) -> RoutedIPPl
 def _closing(observed: RoutedIPObservation, plan: Plan, now: float) -> RoutedIPPlan:
     firewalls = observed.former if observed.firewall is None else (observed.firewall, *observed.former)
     for firewall in firewalls:
-        step = plan_closing(firewall, now)
+        step = plan_closing(_under_both_names(firewall, observed.firewall), now)
         if not step.done:
             return _with_steps(plan, (firewall, step))
     return RoutedIPPlan(plan)
+
+
+def _under_both_names(former: FirewallObservation, present: FirewallObservation | None) -> FirewallObservation:
+    """Return what is needed of a former firewall: as much as of the present one, if it is that under another name."""
+    if present is None or present.firewall is None or former.firewall is None:
+        return former
+    if former.firewall.id != present.firewall.id:
+        return former
+    return replace(former, rules=former.rules | present.rules, nodes=former.nodes | present.nodes)
 
 
 def _deletion(observed: RoutedIPObservation, plan: Plan, now: float) -> RoutedIPPlan:
@@ -101,14 +149,30 @@ def _settled(addresses: PoolObservation) -> bool:
     return bool(enabled) and all(state.state == "active" and state.known for state in enabled)
 
 
-def _without_moves(plan: Plan) -> Plan:
-    kept = tuple(action for action in plan.actions if not isinstance(action, AssignAddress))
-    waiting = [action for action in plan.actions if isinstance(action, AssignAddress)]
-    holds = tuple(
-        Hold("OpeningFirewall", f"node {action.node} is to be admitted before it", address=action.address)
-        for action in waiting
-    )
-    return replace(plan, actions=kept, holds=(*plan.holds, *holds))
+def _without(observed: RoutedIPObservation, plan: Plan, moves: Mapping[str, str]) -> Plan:
+    """Return the plan without these moves, and why."""
+    names = {node.provider_id: node.name for node in observed.addresses.candidates}
+    kept: list[Action] = []
+    holds: list[Hold] = []
+    for action in plan.actions:
+        subject = _subject(action)
+        if subject not in moves:
+            kept.append(action)
+            continue
+        node = names.get(moves[subject], moves[subject])
+        address = "" if isinstance(action, CreateAddress) else subject
+        holds.append(Hold("OpeningFirewall", f"node {node} is to be admitted before it", address=address))
+    return replace(plan, actions=tuple(kept), holds=(*plan.holds, *holds))
+
+
+def _subject(action: Action) -> str:
+    match action:
+        case AssignAddress() | UnassignAddress():
+            return action.address
+        case CreateAddress():
+            return action.request.claim
+        case _:
+            return ""
 
 
 def _with_steps(plan: Plan, *steps: tuple[FirewallObservation, FirewallStep]) -> RoutedIPPlan:

@@ -24,6 +24,7 @@ from flipop_core.resources.schema import spec_schema
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
+    ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
     FloatingIPPoolSpec,
     FloatingIPPoolStatus,
@@ -59,11 +60,13 @@ class AddressLedger(msgspec.Struct, frozen=True, gc=False):
     """Addresses a pool has beyond ``spec.ips``, as its annotations record them.
 
     ``created`` came from `create`, ``adopted`` were found on its nodes; ``pending`` is a creation that was begun.
+    ``region`` is that of the account they are in, empty where one account serves all regions.
     """
 
     created: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
     pending: CreateRequest | None = None
+    region: str = ""
 
     @property
     def allocated(self) -> tuple[str, ...]:
@@ -75,23 +78,29 @@ class AddressLedger(msgspec.Struct, frozen=True, gc=False):
         return {
             ALLOCATED_IPS_ANNOTATION: ",".join(self.allocated),
             ADOPTED_IPS_ANNOTATION: ",".join(self.adopted) or None,
+            ALLOCATED_REGION_ANNOTATION: self.region or None,
             PENDING_CREATION_ANNOTATION: msgspec.json.encode(self.pending).decode() if self.pending else None,
         }
 
 
 class PoolView(msgspec.Struct, frozen=True):
-    """A FloatingIPPool. ``spec`` is None when it is invalid, and ``problem`` says why."""
+    """A FloatingIPPool, or another kind of object seen as one. ``spec`` is None when it is invalid; ``problem`` says why.
+
+    ``credentials`` names the Secret with the provider's (``namespace/name``), empty for those of the environment.
+    """
 
     metadata: Metadata
     spec: FloatingIPPoolSpec | None
     problem: ResourceInvalid | None
     status: FloatingIPPoolStatus
     ledger: AddressLedger
+    kind: str = "FloatingIPPool"
+    credentials: str = ""
 
     @property
     def key(self) -> Key:
         """Identity in the work queue."""
-        return Key("FloatingIPPool", self.metadata.namespace, self.metadata.name)
+        return Key(self.kind, self.metadata.namespace, self.metadata.name)
 
 
 class RecordSetView(msgspec.Struct, frozen=True):
@@ -255,8 +264,9 @@ def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw, spe
 
 def _checked_pool(spec: FloatingIPPoolSpec) -> FloatingIPPoolSpec:
     _check_match(spec.match)
-    if spec.desired_ips == 0 and not spec.ips:
-        raise ResourceInvalid("spec.desiredIPs", 0, "set it to 1 or more, or name existing addresses in spec.ips")
+    if spec.desired_ips == 0 and not spec.ips and spec.ip_selector is None:
+        mend = "set it to 1 or more, or name existing addresses in spec.ips, or select some by spec.ipSelector"
+        raise ResourceInvalid("spec.desiredIPs", 0, mend)
     return msgspec.structs.replace(spec, ips=_canonical_ips(spec.ips))
 
 
@@ -347,7 +357,10 @@ def _parse_ledger(
             # Somebody edited it. Without its claim nothing can be found; the comparison of addresses still can.
             pending = None
     return AddressLedger(
-        created=tuple(address for address in allocated if address not in adopted), adopted=adopted, pending=pending
+        created=tuple(address for address in allocated if address not in adopted),
+        adopted=adopted,
+        pending=pending,
+        region=annotations.get(ALLOCATED_REGION_ANNOTATION, "").strip(),
     )
 
 

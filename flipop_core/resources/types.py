@@ -19,6 +19,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 ALLOCATED_IPS_ANNOTATION = f"{GROUP}/allocated-ips"
 ADOPTED_IPS_ANNOTATION = f"{GROUP}/adopted-ips"
+ALLOCATED_REGION_ANNOTATION = f"{GROUP}/allocated-region"
 PENDING_CREATION_ANNOTATION = f"{GROUP}/pending-creation"
 RECLAIM_FINALIZER = f"{GROUP}/reclaim"
 
@@ -135,6 +136,23 @@ class DNSRecordSet(Resource, frozen=True):
     ] = "Retain"
 
 
+class IPSelector(Resource, frozen=True):
+    """Which existing addresses belong to the pool."""
+
+    tags: Annotated[
+        dict[
+            Annotated[str, Meta(max_length=128)],
+            Annotated[str, Meta(max_length=256)],
+        ],
+        Meta(
+            description="Tags, by key, all of which an address must have. It leaves the pool where it is when it loses "
+            "one.",
+            min_length=1,
+            max_length=50,
+        ),
+    ]
+
+
 class FloatingIPPoolSpec(Resource, frozen=True):
     """What the pool should be."""
 
@@ -142,10 +160,20 @@ class FloatingIPPoolSpec(Resource, frozen=True):
         str,
         Meta(description="Provider of the addresses and nodes, for example digitalocean.", min_length=1, max_length=63),
     ]
-    region: Annotated[str, Meta(description="Provider's region of the addresses, for example nyc3.")] = ""
+    region: Annotated[
+        str,
+        Meta(
+            description="Provider's region of the addresses, for example nyc3. Where each region is an account of its "
+            "own (aws), the default is that of the nodes."
+        ),
+    ] = ""
     desired_ips: Annotated[
         int,
-        Meta(description="How many addresses to have; missing ones are created. 0: those in ips.", ge=0, le=1000),
+        Meta(
+            description="How many addresses to have; missing ones are created. 0: those in ips and of ipSelector.",
+            ge=0,
+            le=1000,
+        ),
     ] = msgspec.field(default=0, name="desiredIPs")
     ips: Annotated[
         tuple[
@@ -160,6 +188,21 @@ class FloatingIPPoolSpec(Resource, frozen=True):
         ],
         Meta(description="Existing addresses to use, first ones first.", max_length=1000),
     ] = ()
+    ip_selector: Annotated[
+        IPSelector | None,
+        Meta(
+            description="Existing addresses to use by their tags, sorted, after those in ips. They are never deleted. "
+            "Not with every provider."
+        ),
+    ] = None
+    address_pool: Annotated[
+        str,
+        Meta(
+            description="Provider's pool that addresses are created from, such as a range brought along. Empty: any. "
+            "Not with every provider.",
+            max_length=256,
+        ),
+    ] = ""
     ip_family: Annotated[
         Literal["", "IPv4", "IPv6"],
         Meta(description="Family of the addresses. Default: that of ips, else IPv4. Two pools make a dual-stack name."),
@@ -331,8 +374,9 @@ class NodeDNSRecordSetStatus(Resource, frozen=True):
 SPEC_RULES = {
     "FloatingIPPool": (
         cel_rule(
-            "has(self.desiredIPs) && self.desiredIPs > 0 || has(self.ips) && self.ips.size() > 0",
-            "must be greater than 0, unless ips names at least one address",
+            "has(self.desiredIPs) && self.desiredIPs > 0 || has(self.ips) && self.ips.size() > 0 "
+            "|| has(self.ipSelector)",
+            "must be greater than 0, unless ips names at least one address or ipSelector selects some",
             ".desiredIPs",
         ),
     ),

@@ -1,4 +1,4 @@
-"""One provider account: what is known of its addresses, and which calls to it are under way.
+"""One provider account, or one region of it: what is known of its addresses, and which calls to it are under way.
 
 Everything here happens under one lock that all accounts and controllers share: decisions are quick, calls are not, and
 calls are made outside it, on the account's own threads, so that a provider that hangs keeps no other waiting.
@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from flipop_core.errors import AccessDenied, FlipopError, ProviderError, RateLimited
-from flipop_core.model import AddressRecord, Created, InProgress, Key
+from flipop_core.model import AccountRef, AddressRecord, Created, InProgress, Key
 from flipop_core.plan.actions import (
     AssignAddress,
     CreateAddress,
@@ -59,34 +59,47 @@ class AccountListener(Protocol):
         """Tell that an accepted operation has ended, with or without its effect."""
 
     def read_ended(
-        self, account: str, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
+        self, account: AccountRef, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
     ) -> None:
         """Tell that a read has ended. ``addresses`` is empty for one of the whole account."""
 
 
-class Account:
-    """See the module.
+class Demand(Protocol):
+    """What resources want of an account. Called with the shared lock held; must be quick and make no call."""
 
-    ``wanted`` returns the addresses that resources use, and by whom; ``families`` of which families they are.
-    """
+    def wanted(self) -> Mapping[str, Key]:
+        """Return the addresses that they use, and who uses each."""
+
+    def families(self) -> frozenset[str]:
+        """Return of which families these are."""
+
+    def candidates(self) -> frozenset[str]:
+        """Return the provider IDs of the nodes that may get one."""
+
+    def selects(self) -> bool:
+        """Return whether one of them uses whatever addresses have its tags, so that all are to be read."""
+
+
+class Account:
+    """See the module. ``name`` is the provider's; ``ref`` says which of its accounts this is."""
 
     def __init__(
         self,
-        name: str,
+        ref: AccountRef,
         provider: IPProvider,
         *,
         lock: threading.RLock,
         fence: Fence,
         listener: AccountListener,
-        wanted: Callable[[], Mapping[str, Key]],
-        families: Callable[[], frozenset[str]],
+        demand: Demand,
         clock: Callable[[], float],
         jitter: Callable[[], float],
         wake_at: Callable[[float], None],
         metrics: Metrics,
         timeout_seconds: float,
     ) -> None:
-        self.name = name
+        self.ref = ref
+        self.name = ref.provider
         self.capabilities = provider.capabilities
         self.inventory = Inventory()
         self.operations: dict[str, Operation] = {}
@@ -96,8 +109,7 @@ class Account:
         self._lock = lock
         self._fence = fence
         self._listener = listener
-        self._wanted = wanted
-        self._families = families
+        self._demand = demand
         self._clock = clock
         self._jitter = jitter
         self._wake_at = wake_at
@@ -108,7 +120,9 @@ class Account:
         self._reading_all = False
         self._reading: set[str] = set()
         self._waiters: set[Key] = set()
-        self._calls = Calls(name, max_workers=max(2, self.capabilities.max_concurrency), metrics=metrics, clock=clock)
+        self._calls = Calls(
+            self.name, max_workers=max(2, self.capabilities.max_concurrency), metrics=metrics, clock=clock
+        )
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -180,6 +194,11 @@ class Account:
                     "FindCreatedIP", owner, lambda: self._provider.find_created(action.request), read=True
                 )
 
+    @property
+    def reading(self) -> bool:
+        """Whether the whole account is being read. The lock must be held."""
+        return self._reading_all
+
     # -- reads -------------------------------------------------------------------------------------------------------
 
     def read_all(self, key: Key) -> None:
@@ -188,9 +207,9 @@ class Account:
         if self._reading_all:
             return
         self._reading_all = True
-        wanted = frozenset(self._wanted())
-        families = self._families()
-        self._calls.submit(lambda: self._read_all(wanted, families))
+        wanted, families = frozenset(self._demand.wanted()), self._demand.families()
+        nodes = self._demand.candidates() if self.capabilities.node_limits else frozenset[str]()
+        self._calls.submit(lambda: self._read_all(wanted, families, nodes))
 
     def read(self, key: Key, addresses: Collection[str]) -> None:
         """Read some addresses; ``key`` is told when it ends. The lock must be held."""
@@ -205,27 +224,44 @@ class Account:
         self.inventory = Inventory()
         self.gate = self.read_gate = Gate()
 
-    def _read_all(self, wanted: frozenset[str], families: frozenset[str]) -> None:
+    def _read_all(self, wanted: frozenset[str], families: frozenset[str], nodes: frozenset[str]) -> None:
         started = self._clock()
-        key = Key("Account", "", self.name)
-        answer = self._calls.timed(
-            "ListIPs", key, lambda: self._provider.list_addresses(wanted, families=families), read=True
-        )
+        answer = self._fetch(wanted, families, nodes)
         with self._lock:
             self._reading_all = False
             now = self._clock()
             waiters, self._waiters = self._waiters, set()
             if isinstance(answer, ProviderError):
                 self._failed_read(answer, now, whole_account=True)
-                self._listener.read_ended(self.name, waiters, (), answer)
+                self._listener.read_ended(self.ref, waiters, (), answer)
                 return
             self.read_gate = Gate()
-            records = self._kept(answer, started)
+            records = self._kept(answer[0], started)
             self.inventory = inventory_read(self.inventory, wanted, records, now, whole_account=True)
             self._doubted = {address: moment for address, moment in self._doubted.items() if moment >= started}
-            self.inventory = replace(self.inventory, unread=frozenset(self._doubted) & wanted)
+            unread = frozenset(self._doubted) & wanted
+            self.inventory = replace(self.inventory, unread=unread, limits=self._limits(nodes, answer[1]))
             self._watch_foreign_operations(now)
-            self._listener.read_ended(self.name, waiters, (), None)
+            self._listener.read_ended(self.ref, waiters, (), None)
+
+    def _fetch(
+        self, wanted: frozenset[str], families: frozenset[str], nodes: frozenset[str]
+    ) -> tuple[Mapping[str, AddressRecord], Mapping[str, int]] | ProviderError:
+        """Read all addresses, and what ``nodes`` can hold."""
+        key = Key("Account", "", str(self.ref))
+        records = self._calls.timed(
+            "ListIPs", key, lambda: self._provider.list_addresses(wanted, families=families), read=True
+        )
+        if isinstance(records, ProviderError):
+            return records
+        if not nodes:
+            return records, {}
+        limits = self._calls.timed("NodeLimits", key, lambda: self._provider.node_limits(nodes), read=True)
+        return limits if isinstance(limits, ProviderError) else (records, limits)
+
+    def _limits(self, nodes: frozenset[str], answer: Mapping[str, int]) -> dict[str, int]:
+        """Return the limit of each node that was asked about; one that the provider does not know has the usual one."""
+        return {node: answer.get(node, self.capabilities.max_ips_per_node) for node in nodes}
 
     def _read(self, key: Key, addresses: frozenset[str]) -> None:
         answer = self._calls.timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
@@ -234,12 +270,12 @@ class Account:
             now = self._clock()
             if isinstance(answer, ProviderError):
                 self._failed_read(answer, now, whole_account=False)
-                self._listener.read_ended(self.name, (key,), addresses, answer)
+                self._listener.read_ended(self.ref, (key,), addresses, answer)
                 return
             records = {address: answer[address] for address in addresses if address in answer}
             self.inventory = inventory_read(self.inventory, addresses, records, now, whole_account=False)
             self._watch_foreign_operations(now)
-            self._listener.read_ended(self.name, (key,), addresses, None)
+            self._listener.read_ended(self.ref, (key,), addresses, None)
 
     def _failed_read(self, error: ProviderError, now: float, *, whole_account: bool) -> None:
         if isinstance(error, RateLimited | AccessDenied):
@@ -270,7 +306,7 @@ class Account:
 
     def _watch_foreign_operations(self, now: float) -> None:
         """Follow operations on our addresses that this process did not start, until they end."""
-        for address, owner in self._wanted().items():
+        for address, owner in self._demand.wanted().items():
             record = self.inventory.records.get(address)
             if record is not None and record.in_progress and address not in self.operations:
                 self.operations[address] = Operation(
@@ -301,7 +337,7 @@ class Account:
         if recheck_at <= now:
             recheck_at = now + recheck_seconds
             self._reread_at = float("inf")
-            if self._wanted():
+            if self._demand.wanted() or self._demand.selects():
                 self.read_all(key)
         polls = [operation.next_poll for operation in self.operations.values() if operation.next_poll is not None]
         return min((moment for moment in (*polls, recheck_at) if moment > now), default=recheck_at)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import PoolView, RecordSetView
 from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
-from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.poolrecords import record_type_of
 from flipop_core.runtime.recordsets import provider_of
 from flipop_core.runtime.recordtargets import check_target
 
 
-def check_pool(pool: PoolView, registry: ProviderRegistry, account_of: Callable[[str], Account]) -> ConfigError | None:
-    """Return what keeps the pool from being acted on, None for nothing. Builds the provider at first use."""
-    if pool.spec is None:
-        return pool.problem
-    try:
-        registry.ip_factory(pool.spec.provider)
-        account = account_of(pool.spec.provider)
-    except ConfigError as error:
-        return error
-    return _check_family(pool.spec, account.capabilities)
+def check_pool(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
+    """Return what the pool asks for and its provider does not have, None for nothing."""
+    if spec.ip_selector is not None and not capabilities.address_tags:
+        tags = ", ".join(sorted(spec.ip_selector.tags))
+        mend = f"{spec.provider} has no tags on addresses: name them in spec.ips"
+        return ResourceInvalid("spec.ipSelector", tags, mend, reason="Unsupported")
+    if spec.address_pool and not capabilities.address_pools:
+        mend = f"{spec.provider} has no pools of addresses: leave it out"
+        return ResourceInvalid("spec.addressPool", spec.address_pool, mend, reason="Unsupported")
+    return _check_family(spec, capabilities)
 
 
 def check_pool_dns(pool: PoolView, registry: ProviderRegistry) -> ConfigError | None:

@@ -1,4 +1,6 @@
-"""The reconcile of a FloatingIPPool: observe, plan, act, report. It makes no call itself and never waits.
+"""The reconcile of what holds addresses, a FloatingIPPool or a RoutedIP: observe, plan, act, report.
+
+It makes no call itself and never waits.
 
 Observing reads stores and what is known of the account; planning is pure; actions run on the account's and the
 writer's threads, and their answers bring the key back.
@@ -7,26 +9,26 @@ writer's threads, and their answers bring the key back.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 
 import structlog
 from msgspec.structs import replace
 
-from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI
+from flipop_core.cluster import KubeAPI
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError, FlipopError, ResourceInvalid
-from flipop_core.model import Applied, Created, Key
+from flipop_core.model import AccountRef, Applied, Created, Key
 from flipop_core.plan.actions import (
     AnnotateNode,
     AssignAddress,
     CreateAddress,
+    FindCreated,
     Plan,
     ProviderAction,
     RecordLedger,
     SetFinalizer,
 )
-from flipop_core.plan.claims import Claims, claims_of
 from flipop_core.plan.limits import next_backoff, with_entry
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.observed import NEVER, Operation, PoolMemory, PoolObservation
@@ -40,28 +42,29 @@ from flipop_core.plan.outcomes import (
     remember_effectless,
     remember_recorded,
 )
-from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.report import DNSReport, invalid_status, pool_status
-from flipop_core.resources.parse import AddressLedger, PoolView, decode_pool
-from flipop_core.resources.types import RECLAIM_FINALIZER, pool_family
+from flipop_core.resources.parse import PoolView
+from flipop_core.resources.types import RECLAIM_FINALIZER
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
-from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.kinds import AddressKind
 from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.metrics import Metrics, PoolSample
 from flipop_core.runtime.nodes import NodeAnnotator
-from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.poolaccounts import PoolAccounts
+from flipop_core.runtime.pooldemand import PoolDemand
 from flipop_core.runtime.poolrecords import PoolRecords
-from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer
 
 _log = structlog.get_logger(__name__)
 
 
-class PoolController:
-    """Reconciles pools, and is told by accounts what became of its actions (`AccountListener`).
+class AddressController:
+    """Reconciles resources of all ``kinds`` that hold addresses, each seen as a pool.
+
+    It is told by accounts what became of its actions (`AccountListener`).
 
     All methods but the constructor must be called with the shared lock held.
     """
@@ -70,33 +73,29 @@ class PoolController:
         self,
         *,
         api: KubeAPI,
-        pools: Store[PoolView],
+        kinds: Mapping[str, AddressKind],
         interests: Interests,
-        account_of: Callable[[str], Account],
-        check: Callable[[PoolView], ConfigError | None],
+        accounts: PoolAccounts,
+        demand: PoolDemand,
+        memories: dict[Key, PoolMemory],
         records: PoolRecords,
         queue: WorkQueue,
         writer: Writer,
-        recorder: EventRecorder,
         metrics: Metrics,
         clocks: Clocks,
         settings: Settings,
     ) -> None:
-        self._pools = pools
+        self._kinds = kinds
         self._interests = interests
-        self._account_of = account_of
-        self._check = check
+        self._accounts = accounts
+        self._demand = demand
         self._records = records
         self._queue = queue
         self._metrics = metrics
         self._clocks = clocks
         self._settings = settings
         self._annotator = NodeAnnotator(api, writer)
-        self._objects = ObjectWriter(
-            FLOATING_IP_POOLS, decode_pool, api=api, store=pools, queue=queue, writer=writer, recorder=recorder
-        )
-        self._memories: dict[Key, PoolMemory] = {}
-        self._writing: dict[Key, tuple[int, AddressLedger]] = {}
+        self._memories = memories
         self._generations: dict[Key, int] = {}
         self._waiting: set[Key] = set()
 
@@ -104,27 +103,32 @@ class PoolController:
 
     def reconcile(self, key: Key) -> None:
         """Do what is to be done for one pool now."""
-        pool = self._pools.get(key.namespace, key.name)
+        kind = self._kinds[key.kind]
+        pool = kind.get(key)
         if pool is None:
             self._forget(key)
             return
-        problem = pool.problem or self._check(pool)
-        if pool.spec is None or isinstance(problem, ConfigError):
-            if problem is not None:
-                self._refuse(pool, problem)
-                if not isinstance(problem, ResourceInvalid):
-                    # Not the spec: a plugin or a credential, which may be there the next time.
-                    self._queue.add_after(key, self._settings.recheck_seconds)
+        if not kind.prepared(pool):
+            return
+        try:
+            account = self._accounts.find(pool)
+        except ConfigError as problem:
+            self._refuse(pool, problem)
+            if not isinstance(problem, ResourceInvalid):
+                # Not the spec: a plugin or a credential, which may be there the next time.
+                self._queue.add_after(key, self._settings.recheck_seconds)
             return
         if self._generations.get(key) != pool.metadata.generation:
             self._generations[key] = pool.metadata.generation
             self._memories[key] = forget_failures(self._memories.get(key, PoolMemory()))
-        observed = self.observe(pool)
-        if observed is None:
+        observed = self.observe(pool, account) if account is not None else None
+        if account is None or observed is None:
             return
-        account = self._account_of(pool.spec.provider)
-        plan = plan_pool(observed, self._clocks.monotonic())
+        observed = kind.refine(pool, observed)
+        made = kind.plan(pool, account, observed, self._clocks.monotonic())
+        plan = made.plan
         self._act(pool, account, observed, plan)
+        kind.act(pool, made.steps)
         self._report(pool, account, observed, plan)
         if any(hold.reason == "NoFreeNode" for hold in plan.holds):
             self._waiting.add(key)
@@ -133,20 +137,22 @@ class PoolController:
         if plan.next_look is not None:
             self._queue.add_after(key, max(0.0, plan.next_look - self._clocks.monotonic()))
 
-    def observe(self, pool: PoolView) -> PoolObservation | None:
+    def observe(self, pool: PoolView, account: Account) -> PoolObservation | None:
         """Gather all that decides; None while the stores of its nodes and pods are not in sync."""
         if pool.spec is None:
             return None
         interest = self._interests.of(pool.key, pool.spec.match)
         if not interest.synced:
             return None
-        account = self._account_of(pool.spec.provider)
         deleting = pool.metadata.deletion_timestamp is not None
-        claims = self.claims(pool.spec.provider)
+        claims = self._demand.claims(pool.spec.provider)
         nodes = interest.nodes()
         pods = interest.ready_pod_nodes() if needs_pod(pool.spec.match) else frozenset[str]()
         serving = (name for name, node in nodes.items() if node.ready and not node.deleting)
         fit, change_in = candidates(nodes.values(), pool.spec.match, pods, self._clocks.wall())
+        fit, elsewhere = self._accounts.served(account, fit)
+        self._demand.considers(pool.key, fit)
+        selected = claims.selected.get(pool.key, ())
         return PoolObservation(
             key=pool.key,
             spec=pool.spec,
@@ -167,59 +173,41 @@ class PoolController:
             read_gate=account.read_gate,
             memory=prune(self._memories.get(pool.key, PoolMemory()), self._clocks.monotonic()),
             serving=frozenset(serving) & pods if needs_pod(pool.spec.match) else frozenset(serving),
-            published=self._records.published(pool),
+            published=self._records.published(pool, selected),
             unpublished_at=self._records.unpublished_at(pool),
             records_pending=deleting and self._records.pending(pool),
             new_claim=str(uuid.uuid4()),
             cluster=self._settings.cluster_name,
-        )
-
-    def claims(self, provider: str) -> Claims:
-        """Return which pool of the provider uses which address; one that is created and not yet recorded included."""
-        pools = [pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider]
-        versions = {pool.key: pool.metadata.version for pool in pools}
-        # Until the store shows a newer version of the pool, a write may have had its effect, answered or not.
-        writing = {key: ledger for key, (old, ledger) in self._writing.items() if versions.get(key, old) <= old}
-        claims = claims_of(pools, writing)
-        for key, memory in self._memories.items():
-            if memory.creation is not None and memory.creation.address:
-                claims.addresses.setdefault(memory.creation.address, key)
-        return claims
-
-    def families(self, provider: str) -> frozenset[str]:
-        """Return the families of the addresses that the provider's pools use."""
-        specs = [pool.spec for pool in self._pools.values() if pool.spec is not None]
-        return frozenset(pool_family(spec) for spec in specs if spec.provider == provider)
-
-    def keys_of(self, provider: str) -> tuple[Key, ...]:
-        """Return the pools of a provider."""
-        return tuple(
-            pool.key for pool in self._pools.values() if pool.spec is not None and pool.spec.provider == provider
+            selected=selected,
+            region=account.ref.region,
+            elsewhere=elsewhere,
         )
 
     def forget_all(self) -> None:
         """Forget what was remembered, after a pause in which another process may have acted."""
-        self._memories = {
-            key: PoolMemory(creation=memory.creation)
-            for key, memory in self._memories.items()
-            if memory.creation is not None and memory.creation.phase in ("created", "sent")
-        }
+        for key, memory in list(self._memories.items()):
+            if memory.creation is not None and memory.creation.phase in ("created", "sent"):
+                self._memories[key] = PoolMemory(creation=memory.creation)
+            else:
+                del self._memories[key]
 
     def _forget(self, key: Key) -> None:
         self._interests.drop(key)
         self._memories.pop(key, None)
-        self._writing.pop(key, None)
+        self._accounts.drop(key)
+        self._demand.drop(key)
         self._generations.pop(key, None)
         self._records.drop(key)
-        self._objects.forget(key)
+        self._kinds[key.kind].forget(key)
         self._waiting.discard(key)
         self._metrics.remove_pool(key)
 
     def _refuse(self, pool: PoolView, problem: ConfigError) -> None:
         status = invalid_status(pool.status, problem, pool.metadata.generation, self._clocks.timestamp())
-        if self._objects.write_status(pool, status):
+        kind = self._kinds[pool.kind]
+        if kind.write_status(pool, status):
             _log.warning("pool is invalid", pool=f"{pool.key.namespace}/{pool.key.name}", problem=str(problem))
-            self._objects.event(pool, "InvalidSpec", str(problem), warning=True)
+            kind.event(pool, "InvalidSpec", str(problem), warning=True)
 
     # -- act ---------------------------------------------------------------------------------------------------------
 
@@ -234,18 +222,21 @@ class PoolController:
                 case RecordLedger():
                     self._write_ledger(pool, action)
                 case SetFinalizer():
-                    self._objects.write_finalizer(pool, present=action.present)
+                    self._kinds[key.kind].write_finalizer(pool, present=action.present)
                 case AnnotateNode():
                     seen = observed.nodes.get(action.node)
                     if not self._annotator.submit(action, seen, partial(self._annotated, key, action)):
                         self._remember_annotated(key, action, done=False)
+                case FindCreated():
+                    # Begun when the pool was in another region, perhaps: there it is to be looked for.
+                    self._start(key, self._accounts.beside(account, action.request.region), action)
                 case _:
                     self._start(key, account, action)
 
     def _start(self, key: Key, account: Account, action: ProviderAction) -> None:
         if not account.start(action, key):
             return
-        _log.info("action", pool=f"{key.namespace}/{key.name}", action=action.summary, provider=account.name)
+        _log.info("action", pool=f"{key.namespace}/{key.name}", action=action.summary, account=str(account.ref))
         memory = self._memories.get(key, PoolMemory())
         if isinstance(action, CreateAddress) and memory.creation is not None:
             self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
@@ -258,9 +249,9 @@ class PoolController:
                 self._remember_recorded(pool.key, action)
             _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
 
-        started = self._objects.write_metadata(pool, {"annotations": action.ledger.annotations()}, ended)
+        started = self._kinds[pool.kind].write_metadata(pool, {"annotations": action.ledger.annotations()}, ended)
         if started:
-            self._writing[pool.key] = (pool.metadata.version, action.ledger)
+            self._demand.writes(pool, action.ledger)
         if started and action.begins:
             # Remembered before the watch can show it: a creation that nobody here has begun would be looked for first.
             self._remember_recorded(pool.key, action)
@@ -291,7 +282,7 @@ class PoolController:
             _log.warning("action failed", pool=where, action=action.summary, error=str(outcome))
         if isinstance(action, AssignAddress):
             self._metrics.assigned(owner, action.address, failed=failed)
-        pool = self._pools.get(owner.namespace, owner.name)
+        pool = self._kinds[owner.kind].get(owner)
         if pool is not None:
             self._tell(pool, action, outcome)
         elif isinstance(outcome, Created):
@@ -319,11 +310,11 @@ class PoolController:
         self._wake_waiting()
 
     def read_ended(
-        self, account: str, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
+        self, account: AccountRef, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
     ) -> None:
-        """Come back to the pools that asked; after a read of the whole account, to all of its provider."""
+        """Come back to the pools that asked; after a read of the whole account, to all of its own."""
         if error is not None:
-            _log.warning("read failed", provider=account, error=str(error))
+            _log.warning("read failed", account=str(account), error=str(error))
             now, jitter = self._clocks.monotonic(), self._clocks.jitter()
             for key in keys:
                 memory = self._memories.get(key, PoolMemory())
@@ -332,7 +323,7 @@ class PoolController:
                     memory = replace(memory, addresses=with_entry(memory.addresses, address, backoff))
                 self._memories[key] = memory
         elif not addresses:
-            keys = {*keys, *self.keys_of(account)}
+            keys = {*keys, *self._demand.keys_of(account)}
         for key in keys:
             self._queue.add(key)
 
@@ -341,13 +332,14 @@ class PoolController:
             self._queue.add(key)
 
     def _tell(self, pool: PoolView, action: ProviderAction, outcome: Outcome) -> None:
+        kind = self._kinds[pool.kind]
         if isinstance(outcome, FlipopError):
-            self._objects.event(pool, "ActionFailed", f"{action.summary}: {outcome}", warning=True)
+            kind.event(pool, "ActionFailed", f"{action.summary}: {outcome}", warning=True)
         elif isinstance(outcome, Created):
-            self._objects.event(pool, "AddressCreated", f"{outcome.address} created")
+            kind.event(pool, "AddressCreated", f"{outcome.address} created")
         elif isinstance(action, AssignAddress):
             done = "assigned" if isinstance(outcome, Applied) else "being assigned"
-            self._objects.event(pool, "AddressAssigned", f"{action.address} {done} to node {action.node}")
+            kind.event(pool, "AddressAssigned", f"{action.address} {done} to node {action.node}")
 
     # -- report ------------------------------------------------------------------------------------------------------
 
@@ -368,10 +360,11 @@ class PoolController:
         unfulfilled = max(0, status.desired_count - len(status.ips))
         sample = PoolSample(observed.spec.provider, self._records.name(pool), status, unfulfilled)
         self._metrics.set_pool(pool.key, sample)
-        if not observed.deleting and self._objects.write_status(pool, status):
+        kind = self._kinds[pool.kind]
+        if not observed.deleting and kind.write_status(pool, status):
             trouble = dns.trouble
             if trouble is not None and trouble.failure:
-                self._objects.event(pool, trouble.reason, trouble.message, warning=True)
+                kind.event(pool, trouble.reason, trouble.message, warning=True)
 
 
 def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:

@@ -14,19 +14,24 @@ from prometheus_client import CollectorRegistry
 
 from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, KubeAPI, Query
 from flipop_core.config import Settings
-from flipop_core.model import Key
+from flipop_core.model import AccountRef, Key
+from flipop_core.plan.observed import Inventory, PoolMemory
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView, decode_pool, decode_record_set
 from flipop_core.runtime.accounts import Account
-from flipop_core.runtime.checks import check_pool, check_pool_dns, check_record_set
+from flipop_core.runtime.checks import check_pool_dns, check_record_set
 from flipop_core.runtime.clocks import Clocks
-from flipop_core.runtime.controllers import PoolController
+from flipop_core.runtime.controllers import AddressController
 from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.dnsclaims import DNSClaims
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.kinds import PoolKind
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
 from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.poolaccounts import PoolAccounts
+from flipop_core.runtime.pooldemand import PoolDemand
 from flipop_core.runtime.poolrecords import PoolRecords
 from flipop_core.runtime.records import RecordKeeper
 from flipop_core.runtime.recordsets import RecordSetController
@@ -80,7 +85,10 @@ class Manager:
             lambda pool: _identity(pool.metadata),
             version_of=lambda pool: pool.metadata.resource_version,
         )
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[Key, Account] = {}
+        self.pool_accounts = PoolAccounts(registry, self.interests, self.account)
+        memories: dict[Key, PoolMemory] = {}
+        self._demand = PoolDemand(self.pools.store, self.pool_accounts, memories, self._inventory)
         self._dns_accounts: dict[str, DNSAccount] = {}
         self.record_sets: Reflector[RecordSetView] = Reflector(
             api,
@@ -95,16 +103,25 @@ class Manager:
             account_of=self.dns_account, claims=self._dns_claims, queue=self.queue, clock=self._clocks.monotonic
         )
         self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry))
-        self.controller = PoolController(
+        pool_objects = ObjectWriter(
+            FLOATING_IP_POOLS,
+            decode_pool,
             api=api,
-            pools=self.pools.store,
-            interests=self.interests,
-            account_of=self.account,
-            check=lambda pool: check_pool(pool, registry, self.account),
-            records=self.records,
+            store=self.pools.store,
             queue=self.queue,
             writer=self._writer,
             recorder=recorder,
+        )
+        self.controller = AddressController(
+            api=api,
+            kinds={FLOATING_IP_POOLS.kind: PoolKind(self.pools.store, pool_objects)},
+            interests=self.interests,
+            accounts=self.pool_accounts,
+            demand=self._demand,
+            memories=memories,
+            records=self.records,
+            queue=self.queue,
+            writer=self._writer,
             metrics=self.metrics,
             clocks=self._clocks,
             settings=settings,
@@ -181,20 +198,19 @@ class Manager:
 
     # -- accounts ----------------------------------------------------------------------------------------------------
 
-    def account(self, name: str) -> Account:
-        """Return the provider's account, built at first use. Raises ConfigError. The lock must be held."""
-        account = self._accounts.get(name)
+    def account(self, ref: AccountRef) -> Account:
+        """Return a provider's account, built at first use. Raises ConfigError. The lock must be held."""
+        key = _account_key(ref)
+        account = self._accounts.get(key)
         if account is None:
-            provider = self._registry.ip_provider(name)
-            key = Key(_ACCOUNT, "", name)
-            account = self._accounts[name] = Account(
-                name,
+            provider = self._registry.ip_provider(ref.provider, region=ref.region)
+            account = self._accounts[key] = Account(
+                ref,
                 provider,
                 lock=self.lock,
                 fence=self.leadership.fence,
                 listener=self.controller,
-                wanted=lambda: self.controller.claims(name).addresses,
-                families=lambda: self.controller.families(name),
+                demand=self._demand.of(ref),
                 clock=self._clocks.monotonic,
                 jitter=self._clocks.jitter,
                 wake_at=lambda moment: self.queue.add_after(key, max(0.0, moment - self._clocks.monotonic())),
@@ -203,6 +219,10 @@ class Manager:
             )
             self.queue.add_after(key, self._settings.recheck_seconds)
         return account
+
+    def _inventory(self, ref: AccountRef) -> Inventory:
+        account = self._accounts.get(_account_key(ref))
+        return account.inventory if account is not None else Inventory()
 
     def dns_account(self, name: str) -> DNSAccount:
         """Return the DNS provider's account, built at first use. Raises ConfigError. The lock must be held."""
@@ -248,7 +268,7 @@ class Manager:
         if key.kind == NODE_DNS_RECORD_SETS.kind:
             self.record_set_controller.reconcile(key)
             return
-        account = self._accounts.get(key.name)
+        account = self._accounts.get(key)
         if account is None:
             return
         now = self._clocks.monotonic()
@@ -316,6 +336,10 @@ class Manager:
         del key, seconds
         if event in ("add", "start"):
             self.metrics.queue_depth.set(self.queue.depth)
+
+
+def _account_key(ref: AccountRef) -> Key:
+    return Key(_ACCOUNT, "", str(ref))
 
 
 def _claim_of(view: PoolView | RecordSetView) -> tuple[object, ...]:

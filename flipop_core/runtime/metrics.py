@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector
 from flipop_core.model import Key
 from flipop_core.resources.types import FloatingIPPoolStatus
 
-_POOL = "flipop_floatingippoolcontroller"
+_PREFIXES = {"FloatingIPPool": "flipop_floatingippoolcontroller", "RoutedIP": "flipop_routedip"}
+"""How the names of the metrics of each kind begin that holds addresses."""
 
 
 class PoolSample(msgspec.Struct, frozen=True):
@@ -127,7 +128,11 @@ class Metrics:
         with self._lock:
             samples = dict(self._samples)
             assignments, errors = dict(self._assignments), dict(self._assignment_errors)
-        return _pool_families(samples, assignments, errors)
+        families: list[Metric] = []
+        for kind, prefix in _PREFIXES.items():
+            of_kind = {key: sample for key, sample in samples.items() if key.kind == kind}
+            families += _pool_families(prefix, of_kind, assignments, errors)
+        return families
 
 
 class _PoolCollector(Collector):
@@ -139,6 +144,7 @@ class _PoolCollector(Collector):
 
 
 def _pool_families(
+    prefix: str,
     samples: dict[Key, PoolSample],
     assignments: dict[tuple[Key, str], int],
     assignment_errors: dict[tuple[Key, str], int],
@@ -146,21 +152,23 @@ def _pool_families(
     pool = ["namespace", "name", "provider", "dns"]
     address = ["namespace", "name", "ip", "provider", "dns"]
     nodes = GaugeMetricFamily(
-        f"{_POOL}_node_status", "The total count of available nodes by status.", labels=[*pool, "status"]
+        f"{prefix}_node_status", "The total count of available nodes by status.", labels=[*pool, "status"]
     )
     # Counters of the original without the suffix _total, which the library would add to a counter's name.
     errors = UnknownMetricFamily(
-        f"{_POOL}_ip_assignment_errors", "The total count of errors encountered while assigning an IP.", labels=address
+        f"{prefix}_ip_assignment_errors", "The total count of errors encountered while assigning an IP.", labels=address
     )
-    assigned = UnknownMetricFamily(f"{_POOL}_ip_assignments", "The total count of assignments by IP.", labels=address)
-    holder = GaugeMetricFamily(f"{_POOL}_ip_node", "Mapping of IPs to Nodes.", labels=[*address, "provider_id", "node"])
+    assigned = UnknownMetricFamily(f"{prefix}_ip_assignments", "The total count of assignments by IP.", labels=address)
+    holder = GaugeMetricFamily(
+        f"{prefix}_ip_node", "Mapping of IPs to Nodes.", labels=[*address, "provider_id", "node"]
+    )
     state = GaugeMetricFamily(
-        f"{_POOL}_ip_state",
+        f"{prefix}_ip_state",
         'The state ("active", "in-progress", "error", "no-match", "unassigned", or "disabled") of a managed IP.',
         labels=[*address, "state"],
     )
     unfulfilled = GaugeMetricFamily(
-        f"{_POOL}_unfulfilled_ips", "The number of desired IP addresses which have not yet been acquired.", labels=pool
+        f"{prefix}_unfulfilled_ips", "The number of desired IP addresses which have not yet been acquired.", labels=pool
     )
     for key, sample in sorted(samples.items()):
         where = [key.namespace, key.name, sample.provider, sample.dns]

@@ -30,10 +30,10 @@ class PoolRecords:
         self._keeper = keeper
         self._check = check
 
-    def published(self, pool: PoolView) -> frozenset[str]:
+    def published(self, pool: PoolView, selected: tuple[str, ...] = ()) -> frozenset[str]:
         """Return the addresses of the pool that its record set may hold; none if it has none or a wrong one.
 
-        While it is not known what the set holds, it may hold any.
+        While it is not known what the set holds, it may hold any; ``selected`` are those that it selects by tags.
         """
         target = self._target(pool)
         if target is None or self._keeper.rival(pool.key, target) is not None:
@@ -42,7 +42,7 @@ class PoolRecords:
         if deleting and not self.pending(pool):
             return frozenset()
         if deleting or not self._keeper.is_known(target.name):
-            return frozenset((*(pool.spec.ips if pool.spec is not None else ()), *pool.ledger.allocated))
+            return frozenset((*(pool.spec.ips if pool.spec is not None else ()), *selected, *pool.ledger.allocated))
         return self._keeper.published(target.name)
 
     def unpublished_at(self, pool: PoolView) -> dict[str, float]:

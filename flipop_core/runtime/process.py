@@ -15,14 +15,15 @@ import structlog
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
-from flipop_core.plan.actions import Action, Hold
+from flipop_core.plan.actions import Action, Hold, Plan
 from flipop_core.plan.dns import RecordAction, RecordPlan
 from flipop_core.plan.dnsvalues import node_record_type
-from flipop_core.plan.observed import NEVER
+from flipop_core.plan.observed import NEVER, PoolObservation
 from flipop_core.plan.pool import plan_pool
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
-from flipop_core.runtime.checks import check_pool, check_record_set
+from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.checks import check_record_set
 from flipop_core.runtime.kube import HTTPKubeAPI, load_kube_configuration
 from flipop_core.runtime.manager import Manager
 from flipop_core.runtime.recordsets import provider_of
@@ -109,27 +110,8 @@ class _Plans:
 
     def _pool(self, pool: PoolView) -> Planned:
         manager = self._manager
-        with manager.lock:
-            problem = pool.problem or check_pool(pool, self._registry, manager.account)
-            if problem is not None or pool.spec is None:
-                raise problem or ConfigError("the spec cannot be read")
-            interest = manager.interests.of(pool.key, pool.spec.match)
-            account = manager.account(pool.spec.provider)
-            if account.inventory.read_at == NEVER:
-                account.read_all(pool.key)
-        self._await(lambda: interest.synced, lambda: "listing nodes and pods")
-        self._await(
-            lambda: account.inventory.read_at != NEVER or account.gate.message or account.read_gate.message,
-            lambda: f"reading the addresses of {account.name}",
-        )
-        if account.inventory.read_at == NEVER:
-            raise ConfigError(f"the addresses cannot be read: {account.gate.message or account.read_gate.message}")
+        observed, plan = self._observed_pool(pool)
         records = manager.records
-        with manager.lock:
-            observed = manager.controller.observe(pool)
-            if observed is None:
-                raise ConfigError("its nodes cannot be listed")
-            plan = plan_pool(observed, time.monotonic())
         actions: list[Action | RecordAction] = list(plan.actions)
         holds = list(plan.holds)
         made = self._read_first(pool.key, lambda: records.plan(pool, observed, plan))
@@ -137,6 +119,35 @@ class _Plans:
             actions += [made.action] if made.action is not None else []
             holds += [made.hold] if made.hold is not None else []
         return actions, holds
+
+    def _observed_pool(self, pool: PoolView) -> tuple[PoolObservation, Plan]:
+        """Return the plan of a pool once all that it asks for has been read."""
+        if pool.spec is not None:
+            with self._manager.lock:
+                interest = self._manager.interests.of(pool.key, pool.spec.match)
+            self._await(lambda: interest.synced, lambda: "listing nodes and pods")
+        account, observed, plan = self._plan_pool(pool)
+        for _ in range(2):
+            if not plan.reread_all:
+                break
+            self._read_account(account, pool.key)
+            account, observed, plan = self._plan_pool(pool)
+        if account.inventory.read_at == NEVER and (message := account.gate.message or account.read_gate.message):
+            raise ConfigError(f"the addresses cannot be read: {message}")
+        return observed, plan
+
+    def _read_account(self, account: Account, key: Key) -> None:
+        with self._manager.lock:
+            account.read_all(key)
+        self._await(lambda: not account.reading, lambda: f"reading the addresses of {account.ref}")
+
+    def _plan_pool(self, pool: PoolView) -> tuple[Account, PoolObservation, Plan]:
+        with self._manager.lock:
+            account = self._manager.pool_accounts.find(pool)
+            observed = self._manager.controller.observe(pool, account) if account is not None else None
+            if account is None or observed is None:
+                raise ConfigError("its nodes cannot be listed")
+            return account, observed, plan_pool(observed, time.monotonic())
 
     def _record_set(self, record_set: RecordSetView) -> Planned:
         manager = self._manager

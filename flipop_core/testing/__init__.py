@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from flipop_core.testing.clock import Clock, FakeClock, Sleep
 from flipop_core.testing.cloud import CloudConfig, InMemoryCloud
-from flipop_core.testing.conformance import DNSProviderContract, IPProviderContract
+from flipop_core.testing.conformance import DNSProviderContract, FirewallProviderContract, IPProviderContract
 from flipop_core.testing.dns_harness import DNSProviderHarness
 from flipop_core.testing.faults import Call, Fault, FaultScript
+from flipop_core.testing.firewall_harness import FirewallProviderHarness
+from flipop_core.testing.firewalls import InMemoryFirewalls
 from flipop_core.testing.harness import FaultKind, IPProviderHarness
-from flipop_core.testing.providers import InMemoryDNSProvider, InMemoryIPProvider, in_memory_factories
+from flipop_core.testing.providers import (
+    InMemoryDNSProvider,
+    InMemoryFirewallProvider,
+    InMemoryIPProvider,
+    in_memory_factories,
+)
 from flipop_core.testing.zones import InMemoryZones
 
 __all__ = [
@@ -23,13 +30,17 @@ __all__ = [
     "CloudConfig",
     "InMemoryCloud",
     "InMemoryZones",
+    "InMemoryFirewalls",
     "InMemoryIPProvider",
     "InMemoryDNSProvider",
+    "InMemoryFirewallProvider",
     "in_memory_factories",
     # the conformance kit
     "FaultKind",
     "DNSProviderContract",
     "DNSProviderHarness",
+    "FirewallProviderContract",
+    "FirewallProviderHarness",
     "IPProviderContract",
     "IPProviderHarness",
 ]

@@ -1,4 +1,4 @@
-"""A simulated cloud in this process: regions, nodes, floating addresses and DNS zones, with a real cloud's rules.
+"""A simulated cloud in this process: nodes, floating addresses, DNS zones and firewalls, with a real cloud's rules.
 
 It serves tests and the demo. Providers reach it through `flipop_core.testing.providers`; the methods marked as acting
 behind the controller's back are for the test or the demo itself. Nothing in it is random.
@@ -27,6 +27,7 @@ from flipop_core.model import AddressRecord, Applied, Created, CreateRequest, In
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.testing.clock import Clock, Sleep
 from flipop_core.testing.faults import FaultScript
+from flipop_core.testing.firewalls import InMemoryFirewalls
 from flipop_core.testing.zones import InMemoryZones
 
 PROVIDER = "memory"
@@ -96,6 +97,8 @@ class InMemoryCloud:
         self.config = config if config is not None else CloudConfig()
         self.faults = FaultScript(clock=clock, sleep=sleep)
         self.zones = InMemoryZones()
+        self.firewalls = InMemoryFirewalls(SCHEME, self.nodes, clock=clock)
+        self.firewalls.opens_node_ports = self.config.capabilities.opens_node_ports
         self._clock = clock
         self._lock = threading.Lock()
         self._nodes: dict[str, CloudNode] = {}

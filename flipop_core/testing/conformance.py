@@ -8,7 +8,8 @@ An author writes a harness for the provider (`IPProviderHarness`) and a test cla
             with my_harness() as harness:
                 yield harness
 
-A DNS provider likewise has `DNSProviderHarness` and `DNSProviderContract`.
+A DNS provider likewise has `DNSProviderHarness` and `DNSProviderContract`, a firewall provider
+`FirewallProviderHarness` and `FirewallProviderContract`.
 
 Each test states one rule of `flipop_core.providers` and checks behaviour, not shape. A rule that the harness cannot
 exercise is reported as skipped with the reason. The kit itself needs no pytest.
@@ -20,15 +21,27 @@ from flipop_core.providers import IPProvider
 from flipop_core.testing.dns_harness import DNSProviderHarness
 from flipop_core.testing.dns_rules import RecordSetRules
 from flipop_core.testing.dns_rules_faults import RecordSetFaultRules
+from flipop_core.testing.firewall_harness import FirewallProviderHarness
+from flipop_core.testing.firewall_rules import FirewallRules
+from flipop_core.testing.firewall_rules_faults import FirewallFaultRules
 from flipop_core.testing.harness import FaultKind, IPProviderHarness, expect, expect_equal
 from flipop_core.testing.rules_assignment import AssignmentRules
 from flipop_core.testing.rules_creation import CreationRules
 from flipop_core.testing.rules_faults import FaultRules
+from flipop_core.testing.rules_verify import AddressVerificationRules, RecordVerificationRules
 
-__all__ = ["DNSProviderContract", "DNSProviderHarness", "FaultKind", "IPProviderContract", "IPProviderHarness"]
+__all__ = [
+    "DNSProviderContract",
+    "DNSProviderHarness",
+    "FaultKind",
+    "FirewallProviderContract",
+    "FirewallProviderHarness",
+    "IPProviderContract",
+    "IPProviderHarness",
+]
 
 
-class IPProviderContract(AssignmentRules, CreationRules, FaultRules):
+class IPProviderContract(AssignmentRules, CreationRules, FaultRules, AddressVerificationRules):
     """The rules of `IPProvider`. Inherit it and give it a fixture ``harness``."""
 
     def test_capabilities_are_constant(self, harness: IPProviderHarness) -> None:
@@ -44,5 +57,9 @@ class IPProviderContract(AssignmentRules, CreationRules, FaultRules):
         expect_equal(provider.capabilities, before, "capabilities are constant for the life of the object")
 
 
-class DNSProviderContract(RecordSetRules, RecordSetFaultRules):
+class DNSProviderContract(RecordSetRules, RecordSetFaultRules, RecordVerificationRules):
     """The rules of `DNSProvider`. Inherit it and give it a fixture ``harness``."""
+
+
+class FirewallProviderContract(FirewallRules, FirewallFaultRules):
+    """The rules of `FirewallProvider`. Inherit it and give it a fixture ``harness``."""

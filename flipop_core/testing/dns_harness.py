@@ -65,6 +65,10 @@ class DNSProviderHarness(Protocol):
         """Return a provider like the one under test with credentials that are refused (also part of `secrets`)."""
         return None
 
+    def without_scope(self) -> tuple[DNSProvider, str] | None:
+        """Return a provider whose credentials lack a permission to read, and how the vendor names that permission."""
+        return None
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         """Let the next request of that `DNSProvider` method go wrong once; of a mutation, the one that changes.
 

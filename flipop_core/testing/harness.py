@@ -107,6 +107,10 @@ class IPProviderHarness(Protocol):
         """Return a provider like the one under test with credentials that are refused (also part of `secrets`)."""
         return None
 
+    def without_scope(self) -> tuple[IPProvider, str] | None:
+        """Return a provider whose credentials lack a permission to read, and how the vendor names that permission."""
+        return None
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         """Let the next request of that `IPProvider` method go wrong once.
 

@@ -12,8 +12,17 @@ from typing import TypeVar
 from flipop_core.errors import OutcomeUnknown, Unavailable
 from flipop_core.hookspecs import hookimpl
 from flipop_core.model import AddressRecord, Created, CreateRequest, MutationResult
-from flipop_core.providers import CredentialSpec, ProviderCapabilities, ProviderContext, ProviderFactory, RecordSet
+from flipop_core.providers import (
+    CredentialSpec,
+    Firewall,
+    FirewallRule,
+    ProviderCapabilities,
+    ProviderContext,
+    ProviderFactory,
+    RecordSet,
+)
 from flipop_core.testing.cloud import PROVIDER, CloudConfig, CloudNode, InMemoryCloud
+from flipop_core.testing.firewalls import InMemoryFirewalls
 from flipop_core.testing.zones import InMemoryZones, normal_record_set
 
 __all__ = [
@@ -21,6 +30,8 @@ __all__ = [
     "CloudNode",
     "InMemoryCloud",
     "InMemoryDNSProvider",
+    "InMemoryFirewallProvider",
+    "InMemoryFirewalls",
     "InMemoryIPProvider",
     "InMemoryPlugin",
     "InMemoryZones",
@@ -49,6 +60,10 @@ class _Client:
     def capabilities(self) -> ProviderCapabilities:
         """What the cloud's configuration declared when the provider was made."""
         return self._capabilities
+
+    def verify(self) -> None:
+        """Check that the token is accepted."""
+        self._read("verify", {}, lambda: None)
 
     def _read(self, operation: str, arguments: Mapping[str, object], effect: Callable[[], T]) -> T:
         return self._call(operation, arguments, effect, Unavailable)
@@ -163,8 +178,40 @@ class InMemoryDNSProvider(_Client):
         return normal_record_set(record_set, self._capabilities)
 
 
+class InMemoryFirewallProvider(_Client):
+    """`FirewallProvider` of the simulated cloud. Its methods' names are the operations of the fault script."""
+
+    def get_firewall(self, name: str) -> Firewall:
+        """Read the firewall of that name or ID."""
+        return self._read("get_firewall", {"name": name}, lambda: self._cloud.firewalls.get(name))
+
+    def add_rules(self, firewall: Firewall, rules: Sequence[FirewallRule]) -> MutationResult:
+        """Add rules, in one step."""
+        asked = tuple(rules)
+        arguments = {"firewall": firewall.name, "rules": asked}
+        return self._mutate("add_rules", arguments, lambda: self._cloud.firewalls.add_rules(firewall.id, asked))
+
+    def remove_rules(self, firewall: Firewall, rules: Sequence[FirewallRule]) -> MutationResult:
+        """Remove rules, in one step."""
+        asked = tuple(rules)
+        arguments = {"firewall": firewall.name, "rules": asked}
+        return self._mutate("remove_rules", arguments, lambda: self._cloud.firewalls.remove_rules(firewall.id, asked))
+
+    def add_nodes(self, firewall: Firewall, provider_ids: Sequence[str]) -> MutationResult:
+        """Apply the firewall to nodes, in one step."""
+        asked = tuple(provider_ids)
+        arguments = {"firewall": firewall.name, "provider_ids": asked}
+        return self._mutate("add_nodes", arguments, lambda: self._cloud.firewalls.add_nodes(firewall.id, asked))
+
+    def remove_nodes(self, firewall: Firewall, provider_ids: Sequence[str]) -> MutationResult:
+        """Stop applying the firewall to nodes, in one step."""
+        asked = tuple(provider_ids)
+        arguments = {"firewall": firewall.name, "provider_ids": asked}
+        return self._mutate("remove_nodes", arguments, lambda: self._cloud.firewalls.remove_nodes(firewall.id, asked))
+
+
 class InMemoryPlugin:
-    """A plugin that offers one simulated cloud as IP and DNS provider ``memory``."""
+    """A plugin that offers one simulated cloud as IP, DNS and firewall provider ``memory``."""
 
     def __init__(self, cloud: InMemoryCloud) -> None:
         self._cloud = cloud
@@ -178,6 +225,11 @@ class InMemoryPlugin:
     def flipop_dns_providers(self) -> Sequence[ProviderFactory]:
         """Offer the cloud's zones."""
         return (self._factory(InMemoryDNSProvider),)
+
+    @hookimpl
+    def flipop_firewall_providers(self) -> Sequence[ProviderFactory]:
+        """Offer the cloud's firewalls."""
+        return (self._factory(InMemoryFirewallProvider),)
 
     def _factory(self, provider: type[_Client]) -> ProviderFactory:
         def build(context: ProviderContext) -> object:

@@ -1,0 +1,56 @@
+"""Which region's account a pool uses, where a provider has one for each region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from flipop_core.errors import ResourceInvalid
+from flipop_core.model import NodeView
+from flipop_core.resources.parse import PoolView
+
+RegionOf = Callable[[str], str]
+"""`flipop_core.providers.ProviderFactory.region_of`."""
+
+
+def pool_region(pool: PoolView, nodes: Iterable[NodeView], region_of: RegionOf, last_known: str = "") -> str:
+    """Return the region of the pool: the spec's, else that of its nodes, else the one that was known last.
+
+    ``nodes`` are those that its nodeLabel selects. Empty leaves the choice to the provider. Raises ResourceInvalid when
+    the nodes are in several regions, and when the pool's addresses are in another one.
+    """
+    spec, ledger = pool.spec, pool.ledger
+    recorded = ledger.region if ledger.allocated else ""
+    if recorded and pool.metadata.deletion_timestamp is not None:
+        return recorded  # nothing is to be done but to give them back
+    region = spec.region if spec is not None else ""
+    region = region or _region_of_nodes(nodes, region_of) or recorded or last_known
+    if recorded and region != recorded:
+        given = spec.region if spec is not None else ""
+        mend = f"the pool's addresses are in {recorded}, not in {region}: make another pool for another region"
+        raise ResourceInvalid("spec.region", given, mend, reason="RegionChanged")
+    return region
+
+
+def in_region(
+    nodes: Iterable[NodeView], region: str, region_of: RegionOf | None
+) -> tuple[tuple[NodeView, ...], dict[str, str]]:
+    """Return the nodes that an account can serve, those that do not tell included, and the others' regions by name."""
+    if region_of is None or not region:
+        return tuple(nodes), {}
+    served: list[NodeView] = []
+    elsewhere: dict[str, str] = {}
+    for node in nodes:
+        other = region_of(node.provider_id)
+        if other and other != region:
+            elsewhere[node.name] = other
+        else:
+            served.append(node)
+    return tuple(served), elsewhere
+
+
+def _region_of_nodes(nodes: Iterable[NodeView], region_of: RegionOf) -> str:
+    regions = {region_of(node.provider_id) for node in nodes if node.provider_id} - {""}
+    if len(regions) > 1:
+        mend = f"its nodes are in {', '.join(sorted(regions))}: name one of these, or select nodes of one in nodeLabel"
+        raise ResourceInvalid("spec.region", "", mend, reason="AmbiguousRegion")
+    return regions.pop() if regions else ""
