@@ -189,6 +189,16 @@ class ProviderRegistry:
                 raise UnknownProvider(name, role, known)
             return offer
 
+    def configured(self) -> tuple[tuple[Role, ProviderFactory], ...]:
+        """Return the factories, by role, of which the environment has a credential and misses none that is required."""
+        with self._lock:
+            offers = list(self._offers.values())
+        return tuple(
+            (offer.role, offer.factory)
+            for offer in offers
+            if credentials_for(offer.factory, self._environ) and not missing_credentials(offer.factory, self._environ)
+        )
+
     # -- providers ---------------------------------------------------------------------------------------------------
 
     def ip_provider(self, name: str, *, region: str = "", credentials: Mapping[str, str] | None = None) -> IPProvider:

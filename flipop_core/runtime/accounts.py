@@ -219,6 +219,11 @@ class Account:
         self._reading |= wanted
         self._calls.submit(lambda: self._read(key, wanted))
 
+    def use(self, provider: IPProvider) -> None:
+        """Make calls through ``provider`` from now on: the same account, other credentials. The lock must be held."""
+        self._provider = provider
+        self.gate = self.read_gate = Gate()
+
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
         self.inventory = Inventory()

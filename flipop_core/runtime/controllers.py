@@ -9,7 +9,7 @@ writer's threads, and their answers bring the key back.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 import structlog
@@ -24,11 +24,13 @@ from flipop_core.plan.actions import (
     AssignAddress,
     CreateAddress,
     FindCreated,
+    Hold,
     Plan,
     ProviderAction,
     RecordLedger,
     SetFinalizer,
 )
+from flipop_core.plan.firewall import AddFirewallNodes, FirewallAction
 from flipop_core.plan.limits import next_backoff, with_entry
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.observed import NEVER, Operation, PoolMemory, PoolObservation
@@ -84,8 +86,10 @@ class AddressController:
         metrics: Metrics,
         clocks: Clocks,
         settings: Settings,
+        denied: Callable[[AccountRef], Hold | None],
     ) -> None:
         self._kinds = kinds
+        self._denied = denied
         self._interests = interests
         self._accounts = accounts
         self._demand = demand
@@ -290,6 +294,19 @@ class AddressController:
         self._queue.add(owner, urgent=True)
         self._wake_waiting()
 
+    def firewall_refused(self, owner: Key, action: FirewallAction, error: FlipopError) -> None:
+        """Pass a node over for a while that a firewall could not be applied to."""
+        pool = self._kinds[owner.kind].get(owner)
+        if pool is not None:
+            self._kinds[owner.kind].event(pool, "FirewallFailed", f"{action.summary}: {error}", warning=True)
+        if not isinstance(action, AddFirewallNodes):
+            return
+        memory = self._memories.get(owner, PoolMemory())
+        for node in action.provider_ids:
+            backoff = next_backoff(memory.nodes.get(node), error, self._clocks.monotonic(), self._clocks.jitter())
+            memory = replace(memory, nodes=with_entry(memory.nodes, node, backoff))
+        self._memories[owner] = memory
+
     def action_not_sent(self, owner: Key, action: ProviderAction) -> None:
         """Take back that a creation was sent; the key comes back when this process may act again."""
         memory = self._memories.get(owner)
@@ -353,6 +370,9 @@ class AddressController:
         if observed.deleting:
             self._records.remove(pool)
         dns = DNSReport() if observed.deleting else self._records.keep(pool, observed, plan)
+        denied = self._denied(account.ref)
+        if denied is not None:
+            plan = replace(plan, holds=(denied, *plan.holds))
         status = pool_status(observed, plan, pool.metadata.generation, self._clocks.timestamp(), dns)
         if _is_first_look(observed, plan) and pool.status.observed_generation == pool.metadata.generation:
             # What the process before this one reported stands until the provider has been asked.
@@ -365,6 +385,8 @@ class AddressController:
             trouble = dns.trouble
             if trouble is not None and trouble.failure:
                 kind.event(pool, trouble.reason, trouble.message, warning=True)
+            if denied is not None:
+                kind.event(pool, denied.reason, denied.message, warning=True)
 
 
 def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:

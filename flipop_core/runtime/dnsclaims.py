@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
@@ -20,17 +20,26 @@ _Identity = tuple[str, str, str]
 
 
 class DNSClaims:
-    """The claims of all pools and NodeDNSRecordSets, by what they name; worked out anew after `changed`."""
+    """The claims of all that keeps record sets, by what they name; worked out anew after `changed`.
 
-    def __init__(self, pools: Reflector[PoolView], record_sets: Reflector[RecordSetView]) -> None:
+    ``pools`` returns everything that is seen as a pool; ``listed`` says whether all of it is known.
+    """
+
+    def __init__(
+        self,
+        pools: Callable[[], Iterable[PoolView]],
+        record_sets: Reflector[RecordSetView],
+        listed: Callable[[], bool],
+    ) -> None:
         self._pools = pools
         self._record_sets = record_sets
+        self._listed = listed
         self._index: dict[_Identity, list[Claim]] | None = None
 
     @property
     def known(self) -> bool:
         """Whether the resources have been listed, as far as the API server serves them."""
-        return all(reflector.store.synced or reflector.problem for reflector in (self._pools, self._record_sets))
+        return self._listed() and bool(self._record_sets.store.synced or self._record_sets.problem)
 
     def changed(self) -> None:
         """Forget what was worked out. Safe to call from any thread."""
@@ -49,7 +58,7 @@ class DNSClaims:
         )
 
     def _claims(self) -> Iterator[Claim]:
-        for pool in self._pools.store.values():
+        for pool in self._pools():
             if pool.spec is not None and pool.spec.dns_record_set is not None:
                 spec = pool.spec.dns_record_set
                 provider = spec.provider or pool.spec.provider

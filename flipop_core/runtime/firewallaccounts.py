@@ -120,6 +120,11 @@ class FirewallAccount:
         if known.failure is not None:
             self._known[firewall] = replace(known, failure=None)
 
+    def use(self, provider: FirewallProvider) -> None:
+        """Make calls through ``provider`` from now on: the same account with other credentials."""
+        self._provider = provider
+        self.gate = Gate()
+
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened."""
         self._epoch += 1

@@ -8,16 +8,33 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
+from collections.abc import Iterator, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, KubeAPI, Query
+from flipop_core.cluster import (
+    FLOATING_IP_POOLS,
+    NODE_DNS_RECORD_SETS,
+    ROUTED_IP_ISSUERS,
+    ROUTED_IPS,
+    KubeAPI,
+    Query,
+)
 from flipop_core.config import Settings
+from flipop_core.errors import FlipopError
 from flipop_core.model import AccountRef, Key
+from flipop_core.plan.firewall import FirewallAction
 from flipop_core.plan.observed import Inventory, PoolMemory
 from flipop_core.registry import ProviderRegistry
-from flipop_core.resources.parse import Metadata, PoolView, RecordSetView, decode_pool, decode_record_set
+from flipop_core.resources.parse import (
+    Metadata,
+    PoolView,
+    RecordSetView,
+    RoutedIPView,
+    decode_pool,
+    decode_record_set,
+)
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.checks import check_pool_dns, check_record_set
 from flipop_core.runtime.clocks import Clocks
@@ -36,7 +53,10 @@ from flipop_core.runtime.poolrecords import PoolRecords
 from flipop_core.runtime.records import RecordKeeper
 from flipop_core.runtime.recordsets import RecordSetController
 from flipop_core.runtime.reflector import Reflector
+from flipop_core.runtime.routing import Routing
 from flipop_core.runtime.server import StatusServer
+from flipop_core.runtime.verification import KIND as VERIFICATION
+from flipop_core.runtime.verification import Verification
 from flipop_core.runtime.workqueue import QueueEvent, WorkQueue
 from flipop_core.runtime.writer import Writer
 
@@ -85,10 +105,20 @@ class Manager:
             lambda pool: _identity(pool.metadata),
             version_of=lambda pool: pool.metadata.resource_version,
         )
+        self.verification = Verification(
+            registry,
+            lock=self.lock,
+            queue=self.queue,
+            metrics=self.metrics,
+            clock=self._clocks.monotonic,
+            jitter=self._clocks.recheck_jitter,
+            recheck_seconds=settings.recheck_seconds,
+            wake=self._queue_all,
+        )
         self._accounts: dict[Key, Account] = {}
         self.pool_accounts = PoolAccounts(registry, self.interests, self.account)
         memories: dict[Key, PoolMemory] = {}
-        self._demand = PoolDemand(self.pools.store, self.pool_accounts, memories, self._inventory)
+        self._demand = PoolDemand(self.holders, self.pool_accounts, memories, self._inventory)
         self._dns_accounts: dict[str, DNSAccount] = {}
         self.record_sets: Reflector[RecordSetView] = Reflector(
             api,
@@ -98,9 +128,13 @@ class Manager:
             lambda record_set: _identity(record_set.metadata),
             version_of=lambda record_set: record_set.metadata.resource_version,
         )
-        self._dns_claims = DNSClaims(self.pools, self.record_sets)
+        self._dns_claims = DNSClaims(self.holders, self.record_sets, self._holders_known)
         self.keeper = RecordKeeper(
-            account_of=self.dns_account, claims=self._dns_claims, queue=self.queue, clock=self._clocks.monotonic
+            account_of=self.dns_account,
+            claims=self._dns_claims,
+            queue=self.queue,
+            clock=self._clocks.monotonic,
+            denied=lambda name: self.verification.denied("dns", AccountRef(name)),
         )
         self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry))
         pool_objects = ObjectWriter(
@@ -112,9 +146,30 @@ class Manager:
             writer=self._writer,
             recorder=recorder,
         )
+        self.routing = Routing(
+            api,
+            registry,
+            settings,
+            lock=self.lock,
+            queue=self.queue,
+            writer=self._writer,
+            recorder=recorder,
+            fence=self.leadership.fence,
+            clocks=self._clocks,
+            metrics=self.metrics,
+            accounts=self.pool_accounts,
+            account_of=lambda ref: self._accounts.get(_account_key(ref)),
+            use_credentials=self._use_credentials,
+            node_refused=self._firewall_refused,
+            changed=self._routed_ip_changed,
+            listed=self._listed,
+        )
         self.controller = AddressController(
             api=api,
-            kinds={FLOATING_IP_POOLS.kind: PoolKind(self.pools.store, pool_objects)},
+            kinds={
+                FLOATING_IP_POOLS.kind: PoolKind(self.pools.store, pool_objects),
+                ROUTED_IPS.kind: self.routing.kind,
+            },
             interests=self.interests,
             accounts=self.pool_accounts,
             demand=self._demand,
@@ -125,6 +180,7 @@ class Manager:
             metrics=self.metrics,
             clocks=self._clocks,
             settings=settings,
+            denied=lambda ref: self.verification.denied("ip", ref),
         )
         self.record_set_controller = RecordSetController(
             api=api,
@@ -151,8 +207,9 @@ class Manager:
             self._server = StatusServer(
                 host, port, registry=self.metrics.registry, healthy=self.unhealthy, ready=self.unready
             )
-        self.pools.store.when_synced(lambda: self.queue.resume("sync"))
+        self.pools.store.when_synced(self._listed)
         self.pools.start()
+        self.routing.start()
         self.record_sets.start()
         self._worker.start()
         self.leadership.start()
@@ -166,10 +223,12 @@ class Manager:
             self._worker.join(timeout_seconds)
         closers = [account.close for account in self._accounts.values()]
         closers += [account.close for account in self._dns_accounts.values()]
-        for close in (*closers, self._writer.close):
+        closers += [account.close for account in self.routing.firewall_accounts()]
+        for close in (*closers, self.verification.close, self._writer.close):
             clean &= close(max(0.0, deadline - self._clocks.monotonic()))
         self.leadership.release()
         self.interests.stop()
+        self.routing.stop()
         self.pools.stop()
         self.record_sets.stop()
         if self._server is not None:
@@ -187,7 +246,8 @@ class Manager:
 
     def unready(self) -> str:
         """Return what keeps the process from being of use now, empty for nothing."""
-        for reflector in (self.pools, *self.interests.reflectors()):
+        watches = (*self.routing.reflectors(), *self.routing.services.reflectors())
+        for reflector in (self.pools, *self.interests.reflectors(), *watches):
             plural = reflector.query.resource.plural
             if not reflector.store.synced:
                 return f"{plural} are not listed yet. {reflector.problem}".strip()
@@ -203,7 +263,8 @@ class Manager:
         key = _account_key(ref)
         account = self._accounts.get(key)
         if account is None:
-            provider = self._registry.ip_provider(ref.provider, region=ref.region)
+            credentials = self.routing.credentials.values(ref.credentials) if ref.credentials else None
+            provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=credentials)
             account = self._accounts[key] = Account(
                 ref,
                 provider,
@@ -218,7 +279,18 @@ class Manager:
                 timeout_seconds=self._settings.provider_timeout_seconds,
             )
             self.queue.add_after(key, self._settings.recheck_seconds)
+            self.verification.use("ip", ref, provider)
         return account
+
+    def _use_credentials(self, secret: str, credentials: Mapping[str, str]) -> None:
+        for account in self._accounts.values():
+            ref = account.ref
+            if ref.credentials == secret:
+                provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=credentials)
+                account.use(provider)
+
+    def _firewall_refused(self, key: Key, action: FirewallAction, error: FlipopError) -> None:
+        self.controller.firewall_refused(key, action, error)
 
     def _inventory(self, ref: AccountRef) -> Inventory:
         account = self._accounts.get(_account_key(ref))
@@ -228,9 +300,11 @@ class Manager:
         """Return the DNS provider's account, built at first use. Raises ConfigError. The lock must be held."""
         account = self._dns_accounts.get(name)
         if account is None:
+            provider = self._registry.dns_provider(name)
+            self.verification.use("dns", AccountRef(name), provider)
             account = self._dns_accounts[name] = DNSAccount(
                 name,
-                self._registry.dns_provider(name),
+                provider,
                 lock=self.lock,
                 fence=self.leadership.fence,
                 wake=lambda key: self.queue.add(key, urgent=True),
@@ -262,11 +336,17 @@ class Manager:
                 self.metrics.reconciled(key.kind, failed=failed, seconds=self._clocks.monotonic() - started)
 
     def _reconcile(self, key: Key) -> None:
-        if key.kind == FLOATING_IP_POOLS.kind:
+        if key.kind in (FLOATING_IP_POOLS.kind, ROUTED_IPS.kind):
             self.controller.reconcile(key)
+            return
+        if key.kind == ROUTED_IP_ISSUERS.kind:
+            self.routing.issuer_controller.reconcile(key)
             return
         if key.kind == NODE_DNS_RECORD_SETS.kind:
             self.record_set_controller.reconcile(key)
+            return
+        if key.kind == VERIFICATION:
+            self.verification.reconcile(key)
             return
         account = self._accounts.get(key)
         if account is None:
@@ -274,6 +354,27 @@ class Manager:
         now = self._clocks.monotonic()
         moment = account.tick(key, now, self._settings.recheck_seconds * self._clocks.recheck_jitter())
         self.queue.add_after(key, max(0.0, moment - now))
+
+    def holders(self) -> Iterator[PoolView]:
+        """Yield everything that holds addresses, seen as pools."""
+        yield from self.pools.store.values()
+        yield from self.routing.kind.values()
+
+    def _holders_known(self) -> bool:
+        return bool(self.pools.store.synced or self.pools.problem) and self.routing.known
+
+    def _listed(self) -> None:
+        """Begin to work when it is known who claims what. What the cluster does not serve, to us at least, is none."""
+        if self.pools.store.synced and self.routing.known:
+            self.queue.resume("sync")
+
+    def _routed_ip_changed(self, old: RoutedIPView | None, new: RoutedIPView | None) -> None:
+        if old is None or new is None or _routed_claim_of(old) != _routed_claim_of(new):
+            self._dns_claims.changed()
+            self.keeper.claims_changed()
+        if old is None or new is None or old.metadata.generation != new.metadata.generation:
+            for other in self.holders():
+                self.queue.add(other.key)
 
     def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
         pool = new if new is not None else old
@@ -283,7 +384,7 @@ class Manager:
         self._dns_claims_changed(old, new)
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             # What one pool claims or lets go may concern every other.
-            for other in self.pools.store.values():
+            for other in self.holders():
                 self.queue.add(other.key)
 
     def _record_set_changed(self, old: RecordSetView | None, new: RecordSetView | None) -> None:
@@ -320,13 +421,18 @@ class Manager:
             for dns_account in self._dns_accounts.values():
                 dns_account.invalidate()
             self.keeper.invalidate()
+            self.routing.invalidate()
             self.controller.forget_all()
-            keys = [pool.key for pool in self.pools.store.values()]
-            keys += [record_set.key for record_set in self.record_sets.store.values()]
-            for key in keys:
-                self.queue.add(key)
+            self._queue_all()
+            self.verification.begin()
         self.metrics.leader.set(1)
         self.queue.resume("leader")
+
+    def _queue_all(self) -> None:
+        keys = [holder.key for holder in self.holders()]
+        keys += [record_set.key for record_set in self.record_sets.store.values()]
+        for key in keys:
+            self.queue.add(key)
 
     def _stopped_leading(self) -> None:
         self.queue.pause("leader")
@@ -344,6 +450,10 @@ def _account_key(ref: AccountRef) -> Key:
 
 def _claim_of(view: PoolView | RecordSetView) -> tuple[object, ...]:
     """Return what decides who keeps a record set."""
+    return view.spec, view.metadata.deletion_timestamp, view.status.records
+
+
+def _routed_claim_of(view: RoutedIPView) -> tuple[object, ...]:
     return view.spec, view.metadata.deletion_timestamp, view.status.records
 
 

@@ -71,6 +71,12 @@ class Metrics:
         self._kube_writes = Counter(
             "flipop_kubernetes_writes", "Writes to the Kubernetes API.", ["kind", "outcome"], registry=self.registry
         )
+        self._credentials = Gauge(
+            "flipop_providers_credentials_accepted",
+            "1 when the provider accepted the credentials for the role (ip, dns, firewall), 0 when it refused them.",
+            ["provider", "role"],
+            registry=self.registry,
+        )
         self.leader = Gauge("flipop_leader", "1 while this process may act, else 0.", registry=self.registry)
         self.queue_depth = Gauge("flipop_workqueue_depth", "Keys that wait to be worked on.", registry=self.registry)
         self.registry.register(_PoolCollector(self))
@@ -80,6 +86,10 @@ class Metrics:
         outcome = "error" if failed else "success"
         self._calls.labels(provider, call, outcome, owner.kind, owner.namespace, owner.name).inc()
         self._call_seconds.labels(provider, call, owner.kind, owner.namespace, owner.name).observe(max(0.0, seconds))
+
+    def verified(self, provider: str, role: str, *, accepted: bool) -> None:
+        """Set whether a provider's credentials are good for a role."""
+        self._credentials.labels(provider, role).set(accepted)
 
     def reconciled(self, kind: str, *, failed: bool, seconds: float) -> None:
         """Count one reconcile."""

@@ -46,7 +46,7 @@ class PoolAccounts:
             known = self._known.get(pool.key)
             last_region = known.region if known is not None and known.provider == provider else ""
             region = pool_region(pool, interest.nodes().values(), region_of, last_region)
-        ref = self._known[pool.key] = AccountRef(provider, region)
+        ref = self._known[pool.key] = AccountRef(provider, region, pool.credentials)
         account = self._account_of(ref)
         problem = check_pool(pool.spec, account.capabilities)
         if problem is not None:
@@ -56,10 +56,12 @@ class PoolAccounts:
     def ref(self, pool: PoolView) -> AccountRef | None:
         """Return which account a pool uses as far as it is known, None for one whose spec never could be read."""
         known = self._known.get(pool.key)
-        if pool.spec is None or (known is not None and known.provider == pool.spec.provider):
+        if pool.spec is None:
+            return known
+        if known is not None and (known.provider, known.credentials) == (pool.spec.provider, pool.credentials):
             return known
         regional = self._region_of(pool.spec.provider) is not None
-        return AccountRef(pool.spec.provider, pool.spec.region if regional else "")
+        return AccountRef(pool.spec.provider, pool.spec.region if regional else "", pool.credentials)
 
     def beside(self, account: Account, region: str) -> Account:
         """Return the account of another region of the same provider; the same one where it serves all.

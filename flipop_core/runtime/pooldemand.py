@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from flipop_core.model import AccountRef, AddressRecord, Key, NodeView
 from flipop_core.plan.claims import Claims, claims_of
@@ -10,18 +10,18 @@ from flipop_core.plan.observed import Inventory, PoolMemory
 from flipop_core.resources.parse import AddressLedger, PoolView
 from flipop_core.resources.types import pool_family
 from flipop_core.runtime.poolaccounts import PoolAccounts
-from flipop_core.runtime.store import Store
 
 
 class PoolDemand:
-    """Answers for all pools. Its methods need the shared lock held.
+    """Answers for all that holds addresses. Its methods need the shared lock held.
 
-    ``memories`` is the controller's; ``inventory_of`` returns what is known of an account, without building it.
+    ``pools`` returns everything that is seen as a pool. ``memories`` is the controller's; ``inventory_of`` returns what
+    is known of an account, without building it.
     """
 
     def __init__(
         self,
-        pools: Store[PoolView],
+        pools: Callable[[], Iterable[PoolView]],
         accounts: PoolAccounts,
         memories: Mapping[Key, PoolMemory],
         inventory_of: Callable[[AccountRef], Inventory],
@@ -52,7 +52,7 @@ class PoolDemand:
 
     def claims(self, provider: str) -> Claims:
         """Return which pool of the provider, in whatever region, uses which address; one not recorded yet included."""
-        pools = [pool for pool in self._pools.values() if pool.spec is None or pool.spec.provider == provider]
+        pools = [pool for pool in self._pools() if pool.spec is None or pool.spec.provider == provider]
         versions = {pool.key: pool.metadata.version for pool in pools}
         # Until the store shows a newer version of the pool, a write may have had its effect, answered or not.
         writing = {key: ledger for key, (old, ledger) in self._writing.items() if versions.get(key, old) <= old}
@@ -66,7 +66,7 @@ class PoolDemand:
 
     def wanted(self, ref: AccountRef) -> dict[str, Key]:
         """Return the addresses that pools use in the account, and who uses each."""
-        others = {pool.key for pool in self._pools.values() if not self._may_use(pool, ref)}
+        others = {pool.key for pool in self._pools() if not self._may_use(pool, ref)}
         return {address: key for address, key in self.claims(ref.provider).addresses.items() if key not in others}
 
     def families(self, ref: AccountRef) -> frozenset[str]:
@@ -86,7 +86,7 @@ class PoolDemand:
         return AccountDemand(self, ref)
 
     def _pools_of(self, ref: AccountRef) -> list[PoolView]:
-        return [pool for pool in self._pools.values() if pool.spec is not None and self._accounts.ref(pool) == ref]
+        return [pool for pool in self._pools() if pool.spec is not None and self._accounts.ref(pool) == ref]
 
     def _may_use(self, pool: PoolView, ref: AccountRef) -> bool:
         """Whether the pool's addresses are the account's; where its spec cannot be read they may be anybody's."""

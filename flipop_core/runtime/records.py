@@ -63,6 +63,7 @@ class RecordKeeper:
     """Keeps record sets through DNS accounts. Its methods need the shared lock held, and make no call themselves.
 
     A record set is kept for the first of its ``claims`` only, and for those that share it by different owner IDs.
+    ``denied`` returns what is wrong with a provider's credentials, which is told where nothing else is wrong.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class RecordKeeper:
         claims: Claims,
         queue: WorkQueue,
         clock: Callable[[], float],
+        denied: Callable[[str], Hold | None] = lambda _: None,
     ) -> None:
         self._account_of = account_of
+        self._denied = denied
         self._claims = claims
         self._queue = queue
         self._clock = clock
@@ -122,6 +125,8 @@ class RecordKeeper:
             if left is not None and not left.settled:
                 records.append(old)
                 hold, settled = hold or left.hold, False
+        if hold is None and target is not None:
+            hold = self._denied(target.name.provider)
         return RecordReport(tuple(records), hold, settled, published)
 
     def pending(self, key: Key, former: tuple[RecordStatus, ...]) -> bool:

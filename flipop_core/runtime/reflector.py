@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, Query, Watch, WatchEvent
-from flipop_core.errors import ClusterError, ClusterUnavailable, Expired, ObjectNotFound
+from flipop_core.errors import ClusterError, ClusterUnavailable, Expired, Forbidden, ObjectNotFound
 from flipop_core.model import NodeView, PodView
 from flipop_core.runtime.apierrors import error_of_event
 from flipop_core.runtime.backoff import Backoff
@@ -43,6 +43,7 @@ _LOG = structlog.get_logger(__name__)
 _STOP_SECONDS = 0.4
 _BRIEF_WATCH_SECONDS = 1.0
 _LONGEST_RETRY_AFTER_SECONDS = 60.0
+_LONGEST_ABSENCE_SECONDS = 60.0  # between two looks for a resource that need not be there
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -62,7 +63,8 @@ class Reflector(Generic[T]):
     """Lists and watches ``query`` in a thread of its own, from `start` to `stop`.
 
     ``decode`` makes a view of an object's JSON; an object it refuses is logged, counted and skipped, and its last view
-    stays. ``on_change``, ``identity``, ``version_of`` and ``index`` are the `Store`'s.
+    stays. ``on_change``, ``identity``, ``version_of`` and ``index`` are the `Store`'s. ``absent`` is for a resource
+    that need not be there: it is told each time that the API server does not serve it, or not to us.
 
     To be seen while it runs: ``last_contact``, when the API server last said anything, in seconds of ``clock`` (None
     before that); ``problem``, what keeps it from its work, or ``""``; ``restarts``, how often the watch or the list
@@ -79,6 +81,7 @@ class Reflector(Generic[T]):
         *,
         version_of: Callable[[T], str] | None = None,
         index: Callable[[T], Hashable] | None = None,
+        absent: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         page_size: int = 500,
         watch_seconds: int = 25,
@@ -94,6 +97,8 @@ class Reflector(Generic[T]):
         self._api = api
         self._decode = decode
         self._identity = identity
+        self._absent = absent
+        self._absent_backoff = Backoff(most_seconds=_LONGEST_ABSENCE_SECONDS)
         self._clock = clock
         self._page_size = page_size
         self._watch_seconds = watch_seconds
@@ -267,6 +272,9 @@ class Reflector(Generic[T]):
                 self._resource_version = ""
             self._met(self._explained(error))
         seconds = self._backoff.next_seconds()
+        if self._absent is not None and isinstance(error, ObjectNotFound | Forbidden):
+            self._absent()
+            seconds = self._absent_backoff.next_seconds()
         if isinstance(error, ClusterUnavailable) and error.retry_after_seconds is not None:
             seconds = max(seconds, min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS))
         self._stopping.wait(seconds)

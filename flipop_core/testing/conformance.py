@@ -23,7 +23,7 @@ from flipop_core.testing.dns_rules import RecordSetRules
 from flipop_core.testing.dns_rules_faults import RecordSetFaultRules
 from flipop_core.testing.firewall_harness import FirewallProviderHarness
 from flipop_core.testing.firewall_rules import FirewallRules
-from flipop_core.testing.firewall_rules_faults import FirewallFaultRules
+from flipop_core.testing.firewall_rules_faults import FirewallFaultRules, FirewallVerificationRules
 from flipop_core.testing.harness import FaultKind, IPProviderHarness, expect, expect_equal
 from flipop_core.testing.rules_assignment import AssignmentRules
 from flipop_core.testing.rules_creation import CreationRules
@@ -61,5 +61,5 @@ class DNSProviderContract(RecordSetRules, RecordSetFaultRules, RecordVerificatio
     """The rules of `DNSProvider`. Inherit it and give it a fixture ``harness``."""
 
 
-class FirewallProviderContract(FirewallRules, FirewallFaultRules):
+class FirewallProviderContract(FirewallRules, FirewallFaultRules, FirewallVerificationRules):
     """The rules of `FirewallProvider`. Inherit it and give it a fixture ``harness``."""

@@ -1,4 +1,4 @@
-"""Conformance rules of a `FirewallProvider`'s errors, timeouts and credentials."""
+"""Conformance rules of a `FirewallProvider`'s errors, timeouts and credentials, `verify` included."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from flipop_core.testing.harness import (
     need_secrets,
     not_exercised,
     raises,
-    succeeds,
 )
 from flipop_core.testing.rules_faults import RETRY_AFTER_SECONDS
+from flipop_core.testing.rules_verify import VerificationRules, passes
 
 
 class _Scene:
@@ -134,36 +134,30 @@ class FirewallFaultRules:
         scene.is_untouched("mutations that hung")
 
     def test_wrong_firewall_credentials_are_access_denied(self, harness: FirewallProviderHarness) -> None:
-        """With refused credentials every call, `verify` too, raises AccessDenied and has no effect."""
+        """With refused credentials every call raises AccessDenied and has no effect."""
         denied = harness.with_wrong_credentials()
         if denied is None:
             not_exercised("the harness has no credentials that are refused")
         scene = _Scene(harness, denied)
-        for operation, call in {**scene.calls(), "verify": denied.verify}.items():
+        for operation, call in scene.calls().items():
             raises(AccessDenied, call, f"{operation} with refused credentials is AccessDenied")
         scene.is_untouched("calls with refused credentials")
-
-    def test_verify_accepts_good_firewall_credentials(self, harness: FirewallProviderHarness) -> None:
-        """`verify` accepts credentials that do, without any effect, with and without firewalls."""
-        succeeds(harness.provider.verify, "verify of good credentials, without any firewall")
-        scene = _Scene(harness)
-        succeeds(harness.provider.verify, "verify of good credentials")
-        scene.is_untouched("verify")
-
-    def test_verify_names_the_missing_firewall_scope(self, harness: FirewallProviderHarness) -> None:
-        """`verify` raises AccessDenied, which names what is missing, for credentials that are too narrow to read."""
-        narrow = harness.without_scope()
-        if narrow is None:
-            not_exercised("the harness has no credentials that lack a permission")
-        provider, scope = narrow
-        error = raises(AccessDenied, provider.verify, f"verify without {scope}")
-        expect(scope in str(error), f"AccessDenied names {scope}: {error}")
 
     def test_firewall_secrets_stay_secret(self, harness: FirewallProviderHarness) -> None:
         """No credential shows up in a repr or in an error, its cause or its attributes."""
         need_secrets(harness.secrets)
         denied = harness.with_wrong_credentials()
         keeps_secrets(harness.secrets, harness.provider, denied, partial(_provoked_errors, harness, denied))
+
+
+class FirewallVerificationRules(VerificationRules):
+    """Rules of a firewall provider's `verify`."""
+
+    def test_verify_accepts_good_credentials(self, harness: FirewallProviderHarness) -> None:
+        """Good credentials pass, with and without firewalls in the account, and nothing is changed."""
+        passes(harness, lambda: None)
+        scene = _Scene(harness)
+        passes(harness, lambda: harness.state(scene.name))
 
 
 def _in_time(harness: FirewallProviderHarness, operation: str, call: Callable[[], object]) -> object:

@@ -1,4 +1,4 @@
-"""Conformance rules of `verify`, which IP and DNS providers have alike: what it accepts, refuses and leaves alone."""
+"""Conformance rules of `verify`, which providers of all roles have alike: what it accepts, refuses and leaves alone."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class AddressVerificationRules(VerificationRules):
 
     def test_verify_accepts_good_credentials(self, harness: IPProviderHarness) -> None:
         """Good credentials pass, with and without addresses in the account, and nothing is changed."""
-        _passes(harness, lambda: everything(harness.provider))
+        passes(harness, lambda: everything(harness.provider))
         harness.make_address()
-        _passes(harness, lambda: everything(harness.provider))
+        passes(harness, lambda: everything(harness.provider))
 
 
 class RecordVerificationRules(VerificationRules):
@@ -105,12 +105,13 @@ class RecordVerificationRules(VerificationRules):
 
     def test_verify_accepts_good_credentials(self, harness: DNSProviderHarness) -> None:
         """Good credentials pass, and nothing is changed."""
-        _passes(harness, lambda: (harness.record_sets(), harness.writes()))
+        passes(harness, lambda: (harness.record_sets(), harness.writes()))
 
 
-def _passes(harness: _Harness, state: Callable[[], object]) -> None:
+def passes(harness: _Harness, state: Callable[[], object]) -> None:
+    """Expect that the provider's credentials pass, and that what ``state`` returns is the same before and after."""
     before = state()
-    answer: object = succeeds(harness.provider.verify, "verify of good credentials")  # type: ignore[func-returns-value]  # that it does is the rule
+    answer: object = succeeds(harness.provider.verify, "verify of good credentials")
     expect_equal(answer, None, "what verify returns")
     expect_equal(state(), before, "what the account holds after verify")
 
