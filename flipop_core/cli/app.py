@@ -182,42 +182,61 @@ def plan(
     """
     settings = Settings(kubeconfig=kubeconfig, context=context, debug=debug, metrics_bind_addr="")
     registry = load_usable_registry(ctx, settings, quiet=True)
-    from flipop_core.cli.output import plan_exit_code, plans_as_json, plans_as_text
-    from flipop_core.runtime.process import make_plans
+    from flipop_core.cli.output import plan_exit_code, planned_resource, plans_as_json, plans_as_text
+    from flipop_core.runtime.planning import make_plans
 
     plans = make_plans(settings, registry, namespace, names)
-    made = {str(plan.get("pool") or plan.get("record_set")).rpartition("/")[2] for plan in plans}
+    made = {planned_resource(plan).rpartition("/")[2] for plan in plans}
     unknown = sorted(set(names) - made)
     if unknown:
         where = f"namespace {namespace}" if namespace else "any namespace"
-        raise ConfigError(f"there is no pool or record set {', '.join(unknown)} in {where}")
+        raise ConfigError(f"there is no pool, RoutedIP or record set {', '.join(unknown)} in {where}")
     click.echo(plans_as_json(plans) if output == "json" else plans_as_text(plans))
     ctx.exit(plan_exit_code(plans))
 
 
 @cli.command(
     epilog=section(
+        "Exit code of --verify",
+        "0  all credentials that are set are good",
+        "1  one is refused or could not be verified",
+    )
+    + section(
         "Examples",
         "flipop providers",
+        "flipop providers --verify",
         "flipop providers -o json | jq '.providers[].name'",
     )
+)
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Ask each provider whose credentials are set if it accepts them; reads only, one or two calls each.",
 )
 @_output
 @_debug
 @click.pass_context
-def providers(ctx: click.Context, output: str, debug: bool) -> None:
+def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> None:
     """List providers and whether credentials are set.
 
-    A plugin that failed to load is listed with its error.
+    A plugin that failed to load is listed with its error. With --verify the credentials that are set are tried out.
     """
     registry = load_registry(ctx, Settings(debug=debug), quiet=True)
     from flipop_core.cli.output import as_json, describe_providers, print_providers
 
     described = describe_providers(registry, os.environ)
+    good = True
+    if verify:
+        from flipop_core.cli.verify import GOOD, verify_providers, with_verdicts
+
+        verdicts = verify_providers(registry, os.environ)
+        described = with_verdicts(described, verdicts)
+        good = all(verdict == GOOD for verdict in verdicts.values())
     if output == "json":
         click.echo(as_json(described))
     else:
         print_providers(described)
+    ctx.exit(0 if good else 1)
 
 
 @cli.command(

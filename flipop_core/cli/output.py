@@ -39,16 +39,24 @@ def plan_exit_code(plans: Iterable[Mapping[str, Any]]) -> int:
 
 
 def plans_as_json(plans: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``{"pools": [{"pool", "actions", "holds", ["error"]}, …], "recordSets": [{"record_set", …}, …]}``."""
-    pools = [plan for plan in plans if "pool" in plan]
-    return as_json({"pools": pools, "recordSets": [plan for plan in plans if "pool" not in plan]})
+    """Return ``{"pools": [{"pool", "actions", "holds", ["error"]}, …], "routedIPs": […], "recordSets": […]}``.
+
+    What the plan is of is in ``pool``, ``routed_ip`` or ``record_set``.
+    """
+    sections = {"pools": "pool", "routedIPs": "routed_ip", "recordSets": "record_set"}
+    return as_json({name: [plan for plan in plans if key in plan] for name, key in sections.items()})
+
+
+def planned_resource(plan: Mapping[str, Any]) -> str:
+    """Return ``namespace/name`` of what a plan is of."""
+    return str(next(plan[key] for key in ("pool", "routed_ip", "record_set") if key in plan))
 
 
 def plans_as_text(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return the plans for a person.
 
-    A plan has ``pool`` or ``record_set`` (``namespace/name``), ``actions`` (each with ``action`` and a one-line
-    ``summary``), ``holds`` (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if there is none.
+    A plan has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions`` (each with ``action`` and a
+    one-line ``summary``), ``holds`` (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if there is none.
     """
     if not plans:
         return "There is no pool and no record set."
@@ -61,7 +69,7 @@ def plans_as_text(plans: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
-    pool, error = printable(plan.get("pool") or plan["record_set"]), plan.get("error")
+    pool, error = printable(planned_resource(plan)), plan.get("error")
     if error:
         return [f"{pool}: error: {printable(error)}"]
     actions = [f"  {printable(action['summary'])}" for action in plan.get("actions", ())]
@@ -130,7 +138,7 @@ def _provider_rows(info: PluginInfo, environ: Mapping[str, str]) -> list[dict[st
 
 
 def print_providers(described: Mapping[str, Any]) -> None:
-    """Print the table of `describe_providers` to standard output."""
+    """Print the table of `describe_providers` to standard output, with a column for ``verified`` if that is there."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -138,21 +146,49 @@ def print_providers(described: Mapping[str, Any]) -> None:
     # In a pipe no width is known, and a line broken anywhere is hard to search.
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("PROVIDER", "PLUGIN", "IP", "DNS", "FIREWALL", "CREDENTIALS"):
+    asked = any("verified" in row for row in described["providers"])
+    for column in ("PROVIDER", "PLUGIN", "IP", "DNS", "FIREWALL", "CREDENTIALS", *(["VERIFIED"] if asked else [])):
         table.add_column(column, overflow="fold")
     for row in described["providers"]:
         offered = ["yes" if role in row["roles"] else "-" for role in ROLES]
         cells = [row["name"], _origin(row, row["plugin"]), *offered]
-        table.add_row(*(Text(printable(cell)) for cell in cells), _credential_cell(row["credentials"]))
+        verified = [_verified_cell(row["verified"])] if asked else []
+        table.add_row(*(Text(printable(cell)) for cell in cells), _credential_cell(row["credentials"]), *verified)
     if described["providers"]:
         console.print(table)
     else:
         console.print("No provider is installed: pip install 'flipop-core[digitalocean]'", markup=False)
+    _print_refusals(console, described["providers"])
     failed = [plugin for plugin in described["plugins"] if plugin["error"]]
     if failed:
         console.print("\nFAILED")
     for plugin in failed:
         console.print(Text(f"{_origin(plugin, plugin['name'])}: {printable(plugin['error'])}"))
+
+
+def _verified_cell(verified: Mapping[str, Mapping[str, Any]]) -> Any:
+    from rich.text import Text
+
+    cell = Text()
+    for role, verdict in verified.items():
+        state, style = ("yes", "green") if verdict["ok"] else ("no", "red")
+        cell.append(", " if cell else "").append(f"{role} ").append(state, style)
+    return cell if verified else Text("-")
+
+
+def _print_refusals(console: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    from rich.text import Text
+
+    refusals = [
+        f"{row['name']} {role}: {verdict['error']}"
+        for row in rows
+        for role, verdict in row.get("verified", {}).items()
+        if not verdict["ok"]
+    ]
+    if refusals:
+        console.print("\nNOT VERIFIED")
+    for refusal in refusals:
+        console.print(Text(printable(refusal)))
 
 
 def _origin(row: Mapping[str, Any], plugin: str) -> str:

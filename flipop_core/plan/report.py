@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -17,6 +17,9 @@ _HOLD_ORDER = (
     "RateLimited",
     "ProviderUnavailable",
     "ReadFailed",
+    "ServiceNotFound",
+    "FirewallNotFound",
+    "FirewallFailed",
     "CreationAmbiguous",
     "CreationFailed",
     "Retrying",
@@ -182,22 +185,37 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
         if state.error:
             reason = "AddressNotFound" if state.missing else "AddressError"
             return Trouble(reason, f"{state.address}: {state.error}", failure=True)
+    return _waits(assessment, holds) or _incomplete(observed, assessment, holds)
+
+
+def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
+    """Find what addresses wait for."""
     idle = [state.address for state in assessment.enabled if state.state in ("no-match", "unassigned")]
+    if "NoReadyEndpoint" in holds:
+        return Trouble("NoReadyEndpoint", holds["NoReadyEndpoint"].message)
     if "NoFreeNode" in holds:
         text = _no_free_node(assessment, idle)
         return Trouble("NoFreeNode", f"{text}; {holds['OtherRegion'].message}" if "OtherRegion" in holds else text)
     waiting = [state.address for state in assessment.enabled if state.state != "active"]
-    if "CoolOff" in holds:
-        return Trouble("CoolOff", holds["CoolOff"].message)
-    if waiting:
-        known = all(state.known for state in assessment.enabled)
-        return Trouble("Assigning" if known else "Reading", f"under way: {', '.join(waiting)}")
+    if not waiting:
+        return None
+    for reason in ("CoolOff", "FirewallPending", "OpeningFirewall"):
+        if reason in holds:
+            return Trouble(reason, holds[reason].message)
+    known = all(state.known for state in assessment.enabled)
+    return Trouble("Assigning" if known else "Reading", f"under way: {', '.join(waiting)}")
+
+
+def _incomplete(observed: PoolObservation, assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
+    """Find what is missing although each address is where it should be."""
     if observed.selection_unknown:
         return Trouble("Reading", "the addresses that ipSelector selects are being read")
     if observed.spec.ip_selector is not None and not assessment.desired:
         return Trouble("NothingSelected", "no address has the tags of ipSelector, or others use those that have")
     if assessment.lacking or observed.ledger.pending is not None:
         return Trouble("Creating", f"{max(assessment.lacking, 1)} more to be created")
+    if "NoReachablePort" in holds:
+        return Trouble("NoReachablePort", holds["NoReachablePort"].message, failure=True)
     return None
 
 

@@ -84,9 +84,10 @@ class AddressLedger(msgspec.Struct, frozen=True, gc=False):
 
 
 class PoolView(msgspec.Struct, frozen=True):
-    """A FloatingIPPool, or another kind of object seen as one. ``spec`` is None when it is invalid; ``problem`` says why.
+    """A FloatingIPPool, or another kind of object seen as one. ``spec`` is None when it is invalid.
 
-    ``credentials`` names the Secret with the provider's (``namespace/name``), empty for those of the environment.
+    ``problem`` says why it is. ``credentials`` names the Secret with the provider's (``namespace/name``), empty for
+    those of the environment.
     """
 
     metadata: Metadata

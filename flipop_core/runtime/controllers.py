@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 from msgspec.structs import replace
@@ -45,10 +46,12 @@ from flipop_core.plan.outcomes import (
     remember_recorded,
 )
 from flipop_core.plan.report import DNSReport, invalid_status, pool_status
+from flipop_core.plan.routedip import RoutedIPPlan
 from flipop_core.resources.parse import PoolView
 from flipop_core.resources.types import RECLAIM_FINALIZER
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
+from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.kinds import AddressKind
 from flipop_core.runtime.leader import NotLeader
@@ -61,6 +64,14 @@ from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer
 
 _log = structlog.get_logger(__name__)
+
+
+class Proposal(NamedTuple):
+    """What is to be done for one resource, and what it was planned from."""
+
+    account: Account
+    observed: PoolObservation
+    made: RoutedIPPlan
 
 
 class AddressController:
@@ -114,25 +125,23 @@ class AddressController:
             return
         if not kind.prepared(pool):
             return
+        if self._generations.get(key) != pool.metadata.generation:
+            self._generations[key] = pool.metadata.generation
+            self._memories[key] = forget_failures(self._memories.get(key, PoolMemory()))
         try:
-            account = self._accounts.find(pool)
+            proposal = self.propose(pool)
         except ConfigError as problem:
             self._refuse(pool, problem)
             if not isinstance(problem, ResourceInvalid):
                 # Not the spec: a plugin or a credential, which may be there the next time.
-                self._queue.add_after(key, self._settings.recheck_seconds)
+                unread = isinstance(problem, CredentialsUnavailable)
+                self._queue.add_after(key, RETRY_SECONDS if unread else self._settings.recheck_seconds)
             return
-        if self._generations.get(key) != pool.metadata.generation:
-            self._generations[key] = pool.metadata.generation
-            self._memories[key] = forget_failures(self._memories.get(key, PoolMemory()))
-        observed = self.observe(pool, account) if account is not None else None
-        if account is None or observed is None:
+        if proposal is None:
             return
-        observed = kind.refine(pool, observed)
-        made = kind.plan(pool, account, observed, self._clocks.monotonic())
-        plan = made.plan
+        account, observed, plan = proposal.account, proposal.observed, proposal.made.plan
         self._act(pool, account, observed, plan)
-        kind.act(pool, made.steps)
+        kind.act(pool, proposal.made.steps)
         self._report(pool, account, observed, plan)
         if any(hold.reason == "NoFreeNode" for hold in plan.holds):
             self._waiting.add(key)
@@ -140,6 +149,20 @@ class AddressController:
             self._waiting.discard(key)
         if plan.next_look is not None:
             self._queue.add_after(key, max(0.0, plan.next_look - self._clocks.monotonic()))
+
+    def prepared(self, pool: PoolView) -> bool:
+        """Whether all that a resource needs beside nodes is known; its key is woken when that changes."""
+        return self._kinds[pool.kind].prepared(pool)
+
+    def propose(self, pool: PoolView) -> Proposal | None:
+        """Return what is to be done for a resource now, None while not all of it is listed. Raises ConfigError."""
+        account = self._accounts.find(pool)
+        observed = self.observe(pool, account) if account is not None else None
+        if account is None or observed is None:
+            return None
+        kind = self._kinds[pool.kind]
+        observed = kind.refine(pool, observed)
+        return Proposal(account, observed, kind.plan(pool, account, observed, self._clocks.monotonic()))
 
     def observe(self, pool: PoolView, account: Account) -> PoolObservation | None:
         """Gather all that decides; None while the stores of its nodes and pods are not in sync."""

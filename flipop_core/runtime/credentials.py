@@ -20,7 +20,8 @@ from flipop_core.errors import ClusterError, ConfigError, Forbidden, ObjectNotFo
 from flipop_core.model import Key
 
 _READ_TIMEOUT_SECONDS = 5.0
-_RETRY_SECONDS = 15.0
+RETRY_SECONDS = 15.0
+"""How long after a failure a Secret is read again."""
 
 _log = structlog.get_logger(__name__)
 
@@ -97,7 +98,7 @@ class SecretCredentials:
 
     def _refresh(self, name: str, entry: _Entry) -> None:
         now = self._clock()
-        wait = _RETRY_SECONDS if entry.problem is not None else self._recheck_seconds
+        wait = RETRY_SECONDS if entry.problem is not None else self._recheck_seconds
         if entry.reading or (entry.read_at is not None and entry.read_at + wait > now):
             return
         entry.reading = True

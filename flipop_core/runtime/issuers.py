@@ -15,14 +15,12 @@ from flipop_core.resources.parse import IssuerView, RoutedIPView, decode_issuer
 from flipop_core.resources.routed import RoutedIPIssuerSpec, RoutedIPIssuerStatus
 from flipop_core.resources.types import RECLAIM_FINALIZER, Condition
 from flipop_core.runtime.clocks import Clocks
-from flipop_core.runtime.credentials import CredentialsUnavailable, SecretCredentials
+from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable, SecretCredentials
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import Writer
-
-CREDENTIALS_RETRY_SECONDS = 15.0
 
 _log = structlog.get_logger(__name__)
 
@@ -108,7 +106,7 @@ class IssuerController:
                 self._objects.event(issuer, condition.reason, condition.message, warning=True)
             if not isinstance(problem, ResourceInvalid):
                 unread = isinstance(problem, CredentialsUnavailable)
-                self._queue.add_after(key, CREDENTIALS_RETRY_SECONDS if unread else self._recheck_seconds)
+                self._queue.add_after(key, RETRY_SECONDS if unread else self._recheck_seconds)
         if written:
             self._wake_users(key.name)
 

@@ -51,6 +51,11 @@ def load_kube_configuration(kubeconfig: str | None = None, context: str | None =
     return _kubeconfig_configuration(path or "~/.kube/config", context)
 
 
+def connect(kubeconfig: str, context: str) -> HTTPKubeAPI:
+    """Return the API of the configured cluster; empty texts are as None of `load_kube_configuration`."""
+    return HTTPKubeAPI(lambda: load_kube_configuration(kubeconfig or None, context or None))
+
+
 def _official_client() -> tuple[Any, Any]:
     # Typed as Any: parts of it have no annotations.
     from kubernetes import client, config

@@ -270,9 +270,9 @@ class Reflector(Generic[T]):
         else:
             if isinstance(error, ObjectNotFound):
                 self._resource_version = ""
-            self._met(self._explained(error))
+            self._met(self._explained(error), expected=self._absent is not None and _is_absence(error))
         seconds = self._backoff.next_seconds()
-        if self._absent is not None and isinstance(error, ObjectNotFound | Forbidden):
+        if self._absent is not None and _is_absence(error):
             self._absent()
             seconds = self._absent_backoff.next_seconds()
         if isinstance(error, ClusterUnavailable) and error.retry_after_seconds is not None:
@@ -289,15 +289,24 @@ class Reflector(Generic[T]):
     def _contact(self) -> None:
         self.last_contact = self._clock()
 
-    def _met(self, problem: str) -> None:
-        if problem != self.problem:
-            self.problem = problem
+    def _met(self, problem: str, *, expected: bool) -> None:
+        if problem == self.problem:
+            return
+        self.problem = problem
+        if expected:
+            self._log.info("not watched, since the API server does not serve it to us", problem=problem)
+        else:
             self._log.warning("the API server cannot be followed", problem=problem)
 
     def _solved(self) -> None:
         if self.problem:
             self.problem = ""
             self._log.info("the API server can be followed again")
+
+
+def _is_absence(error: ClusterError) -> bool:
+    """Whether the API server does not have the resource, or not for us."""
+    return isinstance(error, ObjectNotFound | Forbidden)
 
 
 class _Shared(Generic[T]):

@@ -134,7 +134,7 @@ class RoutedIPKind:
     def act(self, pool: PoolView, steps: tuple[tuple[FirewallObservation, FirewallStep], ...]) -> None:
         """Take the steps with firewalls."""
         for firewall, step in steps:
-            account = self._firewall_account_of(_ref(firewall.entries))
+            account = self._firewall_account_of(account_ref(firewall.entries))
             name = firewall.entries.name
             if step.read:
                 account.read(name, pool.key)
@@ -156,7 +156,7 @@ class RoutedIPKind:
 
     def _observe(self, view: RoutedIPView, named: FirewallEntries) -> FirewallObservation:
         """Return what is known of a firewall. ``rules`` and ``nodes`` are needed of the present one alone."""
-        account = self._firewall_account_of(_ref(named))
+        account = self._firewall_account_of(account_ref(named))
         known = account.observed(named.name)
         entries = next(
             (each for each in view.firewall_entries if each.is_same_firewall(named)), named.with_items((), ())
@@ -182,7 +182,7 @@ class RoutedIPKind:
         ref = self._ref_of(self._as_pool(view))
         if issuer is None or ref is None or self._firewall_name(view, issuer) != firewall.name:
             return frozenset(), frozenset()
-        if ref != _ref(firewall):
+        if ref != account_ref(firewall):
             return frozenset(), frozenset()
         account = self._account_of(ref)
         if account is None:
@@ -293,5 +293,6 @@ class RoutedIPKind:
         self._objects.forget(key)
 
 
-def _ref(entries: FirewallEntries) -> AccountRef:
+def account_ref(entries: FirewallEntries) -> AccountRef:
+    """Return the account that a firewall is in."""
     return AccountRef(entries.provider, entries.region, entries.credentials)

@@ -25,6 +25,7 @@ from flipop_core.errors import (
 )
 from flipop_core.model import AddressRecord, Applied, Created, CreateRequest, InProgress, MutationResult
 from flipop_core.providers import ProviderCapabilities
+from flipop_core.resources.types import family_of
 from flipop_core.testing.clock import Clock, Sleep
 from flipop_core.testing.faults import FaultScript
 from flipop_core.testing.firewalls import InMemoryFirewalls
@@ -36,6 +37,8 @@ PROVIDER = "memory"
 SCHEME = "memory://"
 """How the provider ID of each of its nodes begins."""
 
+_IPV6 = "2001:db8::/64"
+
 DEFAULT_CAPABILITIES = ProviderCapabilities(
     min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"), create_on_node=True, max_concurrency=8
 )
@@ -45,14 +48,18 @@ class CloudConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How the simulated cloud behaves.
 
     ``capabilities`` are both declared and kept. ``regions`` exist; with ``check_regions`` an address serves only nodes
-    of its own. ``tags``: a created address carries its claim; without, an earlier creation shows by comparison only.
-    ``address_limit`` is the account's, None for none. ``action_seconds``: how long an assignment is in progress, 0 for
-    at once. ``latency_seconds``: how long each call takes. ``token``: the one that is accepted, empty for any.
+    of its own; with ``regional`` each is an account of its own, and a node's provider ID tells its region. ``tags``: a
+    created address carries its claim; without, an earlier creation shows by comparison only. ``address_pools`` are
+    those to create from. ``address_limit`` is the account's, None for none. ``action_seconds``: how long an assignment is in
+    progress, 0 for at once. ``latency_seconds``: how long each call takes. ``token``: the one that is accepted, empty
+    for any.
     """
 
     capabilities: ProviderCapabilities = DEFAULT_CAPABILITIES
     regions: tuple[str, ...] = ("sim1",)
     check_regions: bool = True
+    regional: bool = False
+    address_pools: tuple[str, ...] = ()
     tags: bool = True
     address_limit: int | None = None
     action_seconds: float = 0.0
@@ -67,7 +74,7 @@ class CloudConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CloudNode(msgspec.Struct, frozen=True, gc=False):
-    """A machine. ``capacity`` is how many addresses it can hold."""
+    """A machine. ``capacity`` is how many addresses of one family it can hold."""
 
     provider_id: str
     region: str
@@ -106,7 +113,8 @@ class InMemoryCloud:
         self._claims: dict[str, str] = {}
         self._operations: dict[str, _Operation] = {}
         self._accepted = 0
-        self._unused = _documentation_addresses()
+        self._unused = {"IPv4": _documentation_addresses(), "IPv6": map(str, ipaddress.ip_network(_IPV6).hosts())}
+        self._pools: dict[str, str] = {}
 
     # What a test or the demo sees and does, behind the controller's back.
 
@@ -119,7 +127,9 @@ class InMemoryCloud:
         if region not in self.config.regions:
             raise ValueError(f"no region {region!r} among {', '.join(self.config.regions)}")
         node = CloudNode(
-            f"{SCHEME}{name}", region, self.config.capabilities.max_ips_per_node if capacity is None else capacity
+            f"{SCHEME}{region}/{name}" if self.config.regional else f"{SCHEME}{name}",
+            region,
+            self.config.capabilities.max_ips_per_node if capacity is None else capacity,
         )
         with self._settled():
             if node.provider_id in self._nodes:
@@ -140,7 +150,14 @@ class InMemoryCloud:
             for address in [key for key, operation in self._operations.items() if operation.target == provider_id]:
                 del self._operations[address]
 
-    def add_address(self, address: str = "", *, region: str = "", provider_id: str | None = None) -> str:
+    def add_address(
+        self,
+        address: str = "",
+        *,
+        region: str = "",
+        provider_id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
         """Add an address by hand, on a node if given, and return it. By default it is the next documentation address.
 
         Raises ValueError when it exists or is no IP address, KeyError when the node does not exist.
@@ -151,8 +168,13 @@ class InMemoryCloud:
             address = str(ipaddress.ip_address(address)) if address else self._next_address()
             if address in self._addresses:
                 raise ValueError(f"address {address} exists")
-            self._store(address, region or self.config.regions[0], provider_id)
+            self._store(address, region or self.config.regions[0], provider_id, tags)
         return address
+
+    def set_tags(self, address: str, tags: Mapping[str, str]) -> None:
+        """Replace the tags of an address. Raises KeyError when it does not exist."""
+        with self._settled():
+            self._addresses[address] = msgspec.structs.replace(self._addresses[address], tags=_sorted(tags))
 
     def move_address(self, address: str, provider_id: str | None) -> None:
         """Put an address on a node at once, or on none, and end any operation on it. No rule but existence holds."""
@@ -176,6 +198,16 @@ class InMemoryCloud:
         """Return the claim that an address is tagged with, empty when it has none."""
         with self._lock:
             return self._claims.get(address, "")
+
+    def address_pool_of(self, address: str) -> str:
+        """Return the pool that an address was created from, empty when it was none."""
+        with self._lock:
+            return self._pools.get(address, "")
+
+    def region_of(self, provider_id: str) -> str:
+        """Return the region that a node's provider ID tells, empty when it tells none."""
+        region, _, name = provider_id.removeprefix(SCHEME).partition("/")
+        return region if name and provider_id.startswith(SCHEME) else ""
 
     def records(self) -> Mapping[str, AddressRecord]:
         """Return all addresses, in the order in which they came to be."""
@@ -203,8 +235,13 @@ class InMemoryCloud:
                 raise _refusal(Rejected, "create", f"no region {region!r}")
             if self.config.address_limit is not None and len(self._addresses) >= self.config.address_limit:
                 raise _refusal(QuotaExceeded, "create", f"the account has {self.config.address_limit} addresses")
-            address = self._next_address()
-            self._store(address, region, None)
+            if request.address_pool and request.address_pool not in self.config.address_pools:
+                raise _refusal(Rejected, "create", f"no address pool {request.address_pool!r}")
+            address = self._next_address(request.family)
+            tagged = self.config.capabilities.address_tags
+            tags = {"claim": request.claim, "owner": request.owner, "cluster": request.cluster}
+            self._store(address, region, None, {key: tags[key] for key in tags if tags[key]} if tagged else {})
+            self._pools[address] = request.address_pool
             if self.config.tags:
                 self._claims[address] = request.claim
             result = self._move(address, node.provider_id, now) if node is not None else Applied()
@@ -228,7 +265,7 @@ class InMemoryCloud:
                     raise _refusal(Rejected, "assign", f"{address} is on {record.provider_id}: unassign it first")
             if self.config.check_regions and record.region and record.region != node.region:
                 raise _refusal(Rejected, "assign", f"{address} is in {record.region}, {provider_id} in {node.region}")
-            self._check_room(node, "assign")
+            self._check_room(node, family_of(address), "assign")
             return self._move(address, provider_id, now)
 
     def unassign(self, address: str) -> MutationResult:
@@ -275,7 +312,7 @@ class InMemoryCloud:
             node = self._node(request.provider_id, "create")
         except NotFound as error:
             raise _refusal(Rejected, "create", error.message) from error
-        self._check_room(node, "create")
+        self._check_room(node, request.family, "create")
         return node
 
     def _idle_address(self, address: str, operation: str) -> AddressRecord:
@@ -291,9 +328,10 @@ class InMemoryCloud:
             if provider_id in (pending.source, pending.target):
                 raise _refusal(Busy, operation, f"{pending.token} on {provider_id} is pending")
 
-    def _check_room(self, node: CloudNode, operation: str) -> None:
+    def _check_room(self, node: CloudNode, family: str, operation: str) -> None:
         self._check_idle(node.provider_id, operation)
-        held = [record.address for record in self._addresses.values() if record.provider_id == node.provider_id]
+        here = [record.address for record in self._addresses.values() if record.provider_id == node.provider_id]
+        held = [address for address in here if family_of(address) == family]
         if len(held) >= node.capacity:
             raise _refusal(NodeInUse, operation, f"{node.provider_id} holds {', '.join(held) or 'all it can'}")
 
@@ -306,7 +344,8 @@ class InMemoryCloud:
         operation = self._operations.get(address)
         if request.provider_id is not None:
             return request.provider_id in (record.provider_id, operation.target if operation else None)
-        return record.provider_id is None and operation is None and record.region == self._kept_region(request.region)
+        free = record.provider_id is None and operation is None and family_of(address) == request.family
+        return free and record.region == self._kept_region(request.region)
 
     # State. The lock is held.
 
@@ -326,8 +365,9 @@ class InMemoryCloud:
     def _hold(self, address: str, provider_id: str | None) -> None:
         self._addresses[address] = msgspec.structs.replace(self._addresses[address], provider_id=provider_id)
 
-    def _store(self, address: str, region: str, provider_id: str | None) -> None:
-        self._addresses[address] = AddressRecord(address, provider_id=provider_id, region=self._kept_region(region))
+    def _store(self, address: str, region: str, provider_id: str | None, tags: Mapping[str, str] | None = None) -> None:
+        region = self._kept_region(region)
+        self._addresses[address] = AddressRecord(address, provider_id, region, tags=_sorted(tags or {}))
 
     def _kept_region(self, region: str) -> str:
         return region if self.config.check_regions else ""
@@ -336,15 +376,20 @@ class InMemoryCloud:
         del self._addresses[address]
         self._operations.pop(address, None)
         self._claims.pop(address, None)
+        self._pools.pop(address, None)
 
-    def _next_address(self) -> str:
-        return next(address for address in self._unused if address not in self._addresses)
+    def _next_address(self, family: str = "IPv4") -> str:
+        return next(address for address in self._unused[family] if address not in self._addresses)
 
 
 def _documentation_addresses() -> Iterator[str]:
     """Yield each address of the documentation networks (RFC 5737), then of the shared one (RFC 6598), once."""
     for network in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "100.64.0.0/10"):
         yield from map(str, ipaddress.ip_network(network).hosts())
+
+
+def _sorted(tags: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(tags.items()))
 
 
 def _refusal(error: type[ProviderError], operation: str, message: str) -> ProviderError:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from flipop_core.errors import OutcomeUnknown, Unavailable
+import msgspec
+
+from flipop_core.errors import ConfigError, OutcomeUnknown, Unavailable
 from flipop_core.hookspecs import hookimpl
 from flipop_core.model import AddressRecord, Created, CreateRequest, MutationResult
 from flipop_core.providers import (
@@ -23,6 +25,7 @@ from flipop_core.providers import (
 )
 from flipop_core.testing.cloud import PROVIDER, CloudConfig, CloudNode, InMemoryCloud
 from flipop_core.testing.firewalls import InMemoryFirewalls
+from flipop_core.testing.regions import CloudRegion
 from flipop_core.testing.zones import InMemoryZones, normal_record_set
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 CREDENTIAL_VARIABLE = "MEMORY_TOKEN"
+REGION_VARIABLE = "MEMORY_REGION"
 SUMMARY = "simulated cloud in this process"
 
 T = TypeVar("T")
@@ -96,22 +100,28 @@ class InMemoryIPProvider(_Client):
     """`IPProvider` of the simulated cloud. Its methods' names are the operations of the fault script.
 
     ``timeout_seconds`` bounds each call, in seconds of the cloud's clock for latency and delays, in real ones for a
-    hang. ``token`` is checked against the cloud's.
+    hang. ``token`` is checked against the cloud's. ``region`` is the only one it serves, empty for all of them.
     """
+
+    def __init__(
+        self, cloud: InMemoryCloud, *, timeout_seconds: float = 7.0, token: str = "", region: str = ""
+    ) -> None:
+        super().__init__(cloud, timeout_seconds=timeout_seconds, token=token)
+        self._account = CloudRegion(cloud, region) if region else cloud
 
     def list_addresses(
         self, wanted: Collection[str], *, families: Collection[str] = ("IPv4",)
     ) -> Mapping[str, AddressRecord]:
         """Read all addresses of the account, which the wanted ones, and those of all families, are among."""
         arguments = {"wanted": tuple(wanted), "families": tuple(families)}
-        return self._read("list_addresses", arguments, self._cloud.records)
+        return self._read("list_addresses", arguments, self._account.records)
 
     def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
         """Read a few addresses."""
         asked = tuple(addresses)
 
         def effect() -> Mapping[str, AddressRecord]:
-            records = self._cloud.records()
+            records = self._account.records()
             return {address: records[address] for address in asked if address in records}
 
         return self._read("describe", {"addresses": asked}, effect)
@@ -119,28 +129,28 @@ class InMemoryIPProvider(_Client):
     def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
         """Read how many addresses these nodes can hold."""
         asked = tuple(provider_ids)
-        return self._read("node_limits", {"provider_ids": asked}, lambda: self._cloud.node_limits(asked))
+        return self._read("node_limits", {"provider_ids": asked}, lambda: self._account.node_limits(asked))
 
     def create(self, request: CreateRequest) -> Created:
         """Create an address, tagged with the claim if the cloud has tags."""
-        return self._mutate("create", {"request": request}, lambda: self._cloud.create(request))
+        return self._mutate("create", {"request": request}, lambda: self._account.create(request))
 
     def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
         """Read what an earlier creation of the request may have made."""
-        return self._read("find_created", {"request": request}, lambda: self._cloud.find_created(request))
+        return self._read("find_created", {"request": request}, lambda: self._account.find_created(request))
 
     def assign(self, address: str, provider_id: str) -> MutationResult:
         """Put an address on a node."""
         arguments = {"address": address, "provider_id": provider_id}
-        return self._mutate("assign", arguments, lambda: self._cloud.assign(address, provider_id))
+        return self._mutate("assign", arguments, lambda: self._account.assign(address, provider_id))
 
     def unassign(self, address: str) -> MutationResult:
         """Take an address off its node."""
-        return self._mutate("unassign", {"address": address}, lambda: self._cloud.unassign(address))
+        return self._mutate("unassign", {"address": address}, lambda: self._account.unassign(address))
 
     def delete(self, address: str) -> MutationResult:
         """Delete an address for good."""
-        return self._mutate("delete", {"address": address}, lambda: self._cloud.delete(address))
+        return self._mutate("delete", {"address": address}, lambda: self._account.delete(address))
 
 
 class InMemoryDNSProvider(_Client):
@@ -219,7 +229,18 @@ class InMemoryPlugin:
     @hookimpl
     def flipop_ip_providers(self) -> Sequence[ProviderFactory]:
         """Offer the cloud's addresses."""
-        return (self._factory(InMemoryIPProvider),)
+        if not self._cloud.config.regional:
+            return (self._factory(InMemoryIPProvider),)
+        region = CredentialSpec(REGION_VARIABLE, "the region of pools that name none", required=False)
+        factory = self._factory(InMemoryIPProvider)
+        return (
+            msgspec.structs.replace(
+                factory,
+                credentials=(*factory.credentials, region),
+                build=self._build_region,
+                region_of=self._cloud.region_of,
+            ),
+        )
 
     @hookimpl
     def flipop_dns_providers(self) -> Sequence[ProviderFactory]:
@@ -230,6 +251,14 @@ class InMemoryPlugin:
     def flipop_firewall_providers(self) -> Sequence[ProviderFactory]:
         """Offer the cloud's firewalls."""
         return (self._factory(InMemoryFirewallProvider),)
+
+    def _build_region(self, context: ProviderContext) -> object:
+        region = context.region or context.credentials.get(REGION_VARIABLE, "")
+        if region not in self._cloud.config.regions:
+            known = ", ".join(self._cloud.config.regions)
+            raise ConfigError(f"no region {region!r}: name one of {known} in spec.region or set {REGION_VARIABLE}")
+        token = context.credentials.get(CREDENTIAL_VARIABLE, "")
+        return InMemoryIPProvider(self._cloud, timeout_seconds=context.timeout_seconds, token=token, region=region)
 
     def _factory(self, provider: type[_Client]) -> ProviderFactory:
         def build(context: ProviderContext) -> object:

@@ -29,7 +29,8 @@ def _as_before() -> Iterator[None]:
 @pytest.fixture
 def controller(monkeypatch: pytest.MonkeyPatch) -> Controller:
     stand_in = Controller()
-    module = ModuleType("flipop_core.runtime.process")
-    vars(module).update(run_controller=stand_in.run_controller, make_plans=stand_in.make_plans)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name, function in (("process", stand_in.run_controller), ("planning", stand_in.make_plans)):
+        module = ModuleType(f"flipop_core.runtime.{name}")
+        setattr(module, function.__name__, function)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     return stand_in

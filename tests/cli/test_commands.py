@@ -68,7 +68,10 @@ class TestPlan:
     def test_json(self, controller: Controller, plans: list[dict[str, Any]], code: int) -> None:
         controller.plans = plans
         result = invoke("plan", "-o", "json")
-        assert (result.exit_code, json.loads(result.stdout)) == (code, {"pools": plans, "recordSets": []})
+        assert (result.exit_code, json.loads(result.stdout)) == (
+            code,
+            {"pools": plans, "routedIPs": [], "recordSets": []},
+        )
 
     def test_what_is_asked_for(self, controller: Controller) -> None:
         controller.plans = [IDLE, BUSY]
@@ -80,7 +83,7 @@ class TestPlan:
         controller.plans = [IDLE]
         result = invoke("plan", "-n", "default", "idle", "wbe")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.endswith("flipop: there is no pool or record set wbe in namespace default\n")
+        assert result.stderr.endswith("flipop: there is no pool, RoutedIP or record set wbe in namespace default\n")
 
     def test_an_unreachable_cluster_is_one_line(self, controller: Controller) -> None:
         controller.error = ConfigError("no cluster")
@@ -117,7 +120,7 @@ class TestProviders:
             "plugin": "digitalocean",
             "distribution": "flipop-do",
             "version": version,
-            "roles": ["ip", "dns"],
+            "roles": ["ip", "dns", "firewall"],
         }
         assert {"name": "digitalocean", "distribution": "flipop-do", "version": version, "error": None} in described[
             "plugins"
@@ -161,12 +164,13 @@ class TestCRDs:
     def test_are_printed_for_kubectl(self) -> None:
         result = invoke("crds")
         assert (result.exit_code, result.stdout) == (0, to_yaml(*custom_resource_definitions()))
-        assert [crd["kind"] for crd in yaml.safe_load_all(result.stdout)] == ["CustomResourceDefinition"] * 2
+        assert [crd["kind"] for crd in yaml.safe_load_all(result.stdout)] == ["CustomResourceDefinition"] * 4
 
     def test_are_written_one_to_a_file(self, tmp_path: Path) -> None:
         directory = tmp_path / "new" / "crds"
         result = invoke("crds", "--output-dir", str(directory))
-        files = [directory / "floatingippools.yaml", directory / "nodednsrecordsets.yaml"]
+        plurals = ("floatingippools", "nodednsrecordsets", "routedips", "routedipissuers")
+        files = [directory / f"{plural}.yaml" for plural in plurals]
         assert result.stdout.splitlines() == [str(file) for file in files]
         for file, crd in zip(files, custom_resource_definitions(), strict=True):
             assert file.read_text(encoding="utf-8") == to_yaml(crd)

@@ -1,0 +1,213 @@
+"""What the command `flipop plan` does, without its command line: what would be done now, and nothing of it done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from contextlib import closing
+from typing import Any, TypeVar
+
+import msgspec
+
+from flipop_core.cluster import FLOATING_IP_POOLS, ROUTED_IPS
+from flipop_core.config import Settings
+from flipop_core.errors import ConfigError
+from flipop_core.model import Key
+from flipop_core.plan.actions import Action, Hold
+from flipop_core.plan.dns import RecordAction, RecordPlan
+from flipop_core.plan.dnsvalues import node_record_type
+from flipop_core.plan.firewall import FirewallAction
+from flipop_core.plan.observed import NEVER
+from flipop_core.registry import ProviderRegistry
+from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
+from flipop_core.resources.routed import FirewallEntries
+from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.checks import check_record_set
+from flipop_core.runtime.controllers import Proposal
+from flipop_core.runtime.kube import connect
+from flipop_core.runtime.manager import Manager
+from flipop_core.runtime.recordsets import provider_of
+from flipop_core.runtime.recordtargets import RecordTarget, record_target
+from flipop_core.runtime.reflector import Reflector
+from flipop_core.runtime.routedips import account_ref
+
+PLAN_TIMEOUT_SECONDS = 30.0
+
+_DOCUMENT_KEYS = {FLOATING_IP_POOLS.kind: "pool", ROUTED_IPS.kind: "routed_ip"}
+
+T = TypeVar("T")
+PlannedAction = Action | FirewallAction | RecordAction
+Planned = tuple[list[PlannedAction], list[Hold]]
+
+
+def make_plans(
+    settings: Settings, registry: ProviderRegistry, namespace: str = "", names: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return what `run_controller` would do now, as JSON-able dicts, and do none of it.
+
+    Each has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions``, ``holds`` and, if it could not
+    be made, ``error``. An empty ``namespace`` is all, no ``names`` are all. Raises ConfigError when the cluster cannot
+    be read.
+    """
+    with closing(connect(settings.kubeconfig, settings.context)) as api:
+        manager = Manager(api, registry, msgspec.structs.replace(settings, metrics_bind_addr=""), elect=False)
+        try:
+            return _Plans(manager, registry).make(
+                lambda metadata: namespace in ("", metadata.namespace) and (not names or metadata.name in names)
+            )
+        finally:
+            manager.stop(settings.provider_timeout_seconds)
+
+
+class _Plans:
+    """Plans with a manager that is not started: it reads, and nothing of it acts."""
+
+    def __init__(self, manager: Manager, registry: ProviderRegistry) -> None:
+        self._manager = manager
+        self._registry = registry
+        self._deadline = time.monotonic() + PLAN_TIMEOUT_SECONDS
+
+    def make(self, chosen: Callable[[Metadata], bool]) -> list[dict[str, Any]]:
+        """Return the plans of all chosen resources: pools, then RoutedIPs, then record sets."""
+        manager = self._manager
+        for reflector in (manager.pools, manager.record_sets):
+            self._list(reflector)
+        manager.routing.start()
+        self._await(lambda: manager.routing.known, lambda: "listing RoutedIPs and their issuers")
+        holders = sorted(manager.holders(), key=lambda holder: holder.key)
+        record_sets = sorted(manager.record_sets.store.values(), key=lambda record_set: record_set.key)
+        return [
+            *(
+                _document(_DOCUMENT_KEYS[holder.kind], holder.metadata, self._holder, holder)
+                for holder in holders
+                if chosen(holder.metadata)
+            ),
+            *(
+                _document("record_set", record_set.metadata, self._record_set, record_set)
+                for record_set in record_sets
+                if chosen(record_set.metadata)
+            ),
+        ]
+
+    def _list(self, reflector: Reflector[Any]) -> None:
+        reflector.start()
+        self._await(
+            lambda: reflector.store.synced,
+            lambda: reflector.problem or f"listing {reflector.query.resource.plural}",
+        )
+
+    def _holder(self, pool: PoolView) -> Planned:
+        records = self._manager.records
+        _, observed, made = self._proposal(pool)
+        actions: list[PlannedAction] = list(made.plan.actions)
+        actions += [step.action for _, step in made.steps if step.action is not None]
+        holds = list(made.plan.holds)
+        record = self._read_first(pool.key, lambda: records.plan(pool, observed, made.plan))
+        if record is not None:
+            actions += [record.action] if record.action is not None else []
+            holds += [record.hold] if record.hold is not None else []
+        return actions, holds
+
+    def _proposal(self, pool: PoolView) -> Proposal:
+        """Return what is to be done for a resource once all that it asks for has been read."""
+        proposal = self._propose(pool)
+        for _ in range(3):
+            reads = [firewall.entries for firewall, step in proposal.made.steps if step.read]
+            if not proposal.made.plan.reread_all and not reads:
+                break
+            if proposal.made.plan.reread_all:
+                self._read_account(proposal.account, pool.key)
+            for entries in reads:
+                self._read_firewall(entries, pool.key)
+            proposal = self._propose(pool)
+        account = proposal.account
+        if account.inventory.read_at == NEVER and (message := account.gate.message or account.read_gate.message):
+            raise ConfigError(f"the addresses cannot be read: {message}")
+        return proposal
+
+    def _read_account(self, account: Account, key: Key) -> None:
+        with self._manager.lock:
+            account.read_all(key)
+        self._await(lambda: not account.reading, lambda: f"reading the addresses of {account.ref}")
+
+    def _read_firewall(self, entries: FirewallEntries, key: Key) -> None:
+        with self._manager.lock:
+            account = self._manager.routing.firewall_account(account_ref(entries))
+            account.read(entries.name, key)
+        self._await(lambda: not account.observed(entries.name).busy, lambda: f"reading firewall {entries.name}")
+
+    def _propose(self, pool: PoolView) -> Proposal:
+        manager = self._manager
+        self._await(
+            lambda: self._locked(lambda: manager.controller.prepared(pool)),
+            lambda: "reading its service or credentials",
+        )
+        if pool.spec is not None:
+            match = pool.spec.match
+            interest = self._locked(lambda: manager.interests.of(pool.key, match))
+            self._await(lambda: interest.synced, lambda: "listing nodes and pods")
+        proposal = self._locked(lambda: manager.controller.propose(pool))
+        if proposal is None:
+            raise ConfigError("its nodes cannot be listed")
+        return proposal
+
+    def _record_set(self, record_set: RecordSetView) -> Planned:
+        manager = self._manager
+        with manager.lock:
+            problem = check_record_set(record_set, self._registry)
+            if problem is not None or record_set.spec is None:
+                raise problem or ConfigError("the spec cannot be read")
+            spec = record_set.spec
+            interest = manager.interests.of(record_set.key, spec.match)
+        self._await(lambda: interest.synced, lambda: "listing nodes and pods")
+        with manager.lock:
+            values = manager.record_set_controller.values(record_set, spec) or frozenset()
+        target = record_target(spec.dns_record_set, provider_of(spec), node_record_type(spec.address_type))
+        made = self._read_first(
+            record_set.key,
+            lambda: (
+                target,
+                manager.keeper.plan(record_set.key, target, values, frozenset(), record_set.status.records),
+            ),
+        )
+        if made is None:
+            return [], []
+        return [made.action] if made.action is not None else [], [made.hold] if made.hold is not None else []
+
+    def _read_first(self, key: Key, plan: Callable[[], tuple[RecordTarget, RecordPlan] | None]) -> RecordPlan | None:
+        """Return the plan of a record set; what it wants to be read first is read."""
+        made = self._locked(plan)
+        if made is not None and made[1].read:
+            self._read(key, *made)
+            made = self._locked(plan)
+        return made[1] if made is not None else None
+
+    def _locked(self, plan: Callable[[], T]) -> T:
+        with self._manager.lock:
+            return plan()
+
+    def _read(self, key: Key, target: RecordTarget, plan: RecordPlan) -> None:
+        with self._manager.lock:
+            account = self._manager.dns_account(target.name.provider)
+            account.read(target.name, plan.read, key)
+        self._await(lambda: not account.busy(target.name), lambda: f"reading {target.name}")
+
+    def _await(self, condition: Callable[[], object], doing: Callable[[], str]) -> None:
+        while not condition():
+            if time.monotonic() > self._deadline:
+                raise ConfigError(f"gave up {doing()}")
+            time.sleep(0.01)
+
+
+def _document(kind: str, metadata: Metadata, plan: Callable[[Any], Planned], resource: object) -> dict[str, Any]:
+    document: dict[str, Any] = {kind: f"{metadata.namespace}/{metadata.name}", "actions": [], "holds": []}
+    try:
+        actions, holds = plan(resource)
+    except ConfigError as error:
+        return {**document, "error": str(error)}
+    document["actions"] = [{**msgspec.to_builtins(action), "summary": action.summary} for action in actions]
+    document["holds"] = [
+        {"reason": hold.reason, "message": hold.message, **({"address": hold.address} if hold.address else {})}
+        for hold in holds
+    ]
+    return document
