@@ -56,7 +56,8 @@ def plans_as_text(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return the plans for a person.
 
     A plan has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions`` (each with ``action`` and a
-    one-line ``summary``), ``holds`` (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if there is none.
+    one-line ``summary``), ``holds`` (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if there
+    is none.
     """
     if not plans:
         return "There is no pool and no record set."
