@@ -158,7 +158,7 @@ class TestProviders:
             find_created = "not callable"
 
         registry = registry_with(factory(build=lambda context: Half()))
-        with pytest.raises(PluginLoadError, match="is no IPProvider: Half has no list_addresses, find_created"):
+        with pytest.raises(PluginLoadError, match="is no IPProvider: Half has no verify, list_addresses, node_limits, find_created"):
             registry.ip_provider("cloud")
         with pytest.raises(PluginLoadError, match="is no DNSProvider"):
             registry.dns_provider("cloud")
@@ -168,7 +168,7 @@ class TestProviders:
     @pytest.mark.parametrize(
         ("built", "says"),
         [
-            (None, "NoneType has no list_addresses"),
+            (None, "NoneType has no verify, list_addresses"),
             (object(), "its capabilities are NoneType"),
             (Provider, "it is the class Provider, not an object"),
         ],

@@ -59,11 +59,16 @@ class _Account:
         self.ref = ref
         self.checks: dict[Role, _Check] = {}
         self.calls: Calls | None = None
+        self.retry_at = 0.0
 
-    def due(self) -> tuple[Role, ...]:
-        """Return the roles that are to be verified: what nothing uses does not matter where another role is used."""
-        used = [role for role, check in self.checks.items() if check.used]
-        return tuple(role for role in used or self.checks if not self.checks[role].passed)
+    def due(self, now: float) -> dict[Role, _Check]:
+        """Return what is to be verified: a role that nothing uses does not matter where another one is used."""
+        used = {role: check for role, check in self.checks.items() if check.used}
+        return {
+            role: check
+            for role, check in (used or self.checks).items()
+            if not check.passed and (not check.tried or now >= self.retry_at)
+        }
 
 
 class Verification:
@@ -97,7 +102,8 @@ class Verification:
             # Which region to ask is not known before a resource says it.
             if factory.region_of is None and any(spec.required for spec in factory.credentials):
                 self._account(AccountRef(factory.name)).checks.setdefault(role, _Check())
-        for key in self._accounts:
+        for key, account in self._accounts.items():
+            account.retry_at = 0.0
             self._queue.add_after(key, UNUSED_SECONDS)
 
     def use(self, role: Role, ref: AccountRef, provider: Verifiable) -> None:
@@ -122,12 +128,11 @@ class Verification:
         account = self._accounts.get(key)
         if account is None or account.calls is not None:
             return
-        due = account.due()
-        if not due:
+        checks = account.due(self._clock())
+        if not checks:
             return
         calls = Calls(account.ref.provider, max_workers=1, metrics=self._metrics, clock=self._clock)
         account.calls = calls
-        checks = {role: account.checks[role] for role in due}
         calls.submit(lambda: self._run(key, account, calls, checks))
 
     def close(self, timeout_seconds: float) -> bool:
@@ -153,9 +158,11 @@ class Verification:
             waits = [self._judge(account, role, checks[role], error) for role, error in outcomes.items()]
             if before != [check.hold for check in checks.values()]:
                 self._wake()
-            if any(wait is not None for wait in waits):
-                self._queue.add_after(key, max(wait for wait in waits if wait is not None))
-            if any(not account.checks[role].tried for role in account.due()):
+            wait = max((wait for wait in waits if wait is not None), default=None)
+            account.retry_at = float("inf") if wait is None else self._clock() + wait
+            if wait is not None:
+                self._queue.add_after(key, wait)
+            if account.due(self._clock()):
                 self._queue.add(key)  # a role that was not used when this began
             account.calls = None
             calls.close(0.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from typing import Any
 
 import pytest
@@ -13,20 +11,14 @@ from .zones import (
     PROVIDERS,
     WRITES,
     Nodes,
+    Published,
     Zone,
-    both_zones,
     cloudflare_zone,
     externals,
     new_zone,
     until_ready,
     until_values,
 )
-
-FOREIGN = "198.51.100.1"
-OUTAGE_SECONDS = 6.0
-OUTAGE_CALLS = 6
-"""As many in proportion as 30 calls in 30 s."""
-EVENTS = 16
 
 FAULTS: dict[str, dict[str, Any]] = {
     "500": {"kind": "status", "status": 500},
@@ -47,40 +39,6 @@ def world(running: World) -> World:
 @pytest.fixture(params=PROVIDERS)
 def zone(world: World, request: pytest.FixtureRequest) -> Zone:
     return new_zone(world, request.param)
-
-
-class Published:
-    """A NodeDNSRecordSet ``name-provider`` for each zone, beside records of somebody else that are to stay."""
-
-    def __init__(self, world: World, name: str = "", **more: Any) -> None:
-        self.world = world
-        suffix = f"-{name}" if name else ""
-        self.zones = both_zones(world, f"{world.id}{suffix}.example")
-        self.resources = {zone.provider: f"{zone.provider}{suffix}" for zone in self.zones}
-        self._more = more
-        for zone in self.zones:
-            zone.put(FOREIGN, "other")
-            zone.put("2001:db8::1", record_type="AAAA")
-            zone.put("v=spf1 -all", record_type="TXT")
-
-    def fail(self, methods: str = WRITES, **fault: Any) -> None:
-        for zone in self.zones:
-            zone.fail(methods, **fault)
-
-    def publish(self) -> None:
-        for zone in self.zones:
-            self.world.record_set(self.resources[zone.provider], dnsRecordSet=zone.spec(**self._more))
-
-    def settle(self, *numbers: int, timeout_seconds: float = 15.0) -> None:
-        """Wait until each record set is Ready, and check that it is exact, without a duplicate."""
-        wanted = externals(*numbers)
-        for zone in self.zones:
-            until_values(self.world, zone, wanted, timeout_seconds=timeout_seconds)
-            until_ready(self.world, self.resources[zone.provider], timeout_seconds=timeout_seconds)
-            assert zone.values() == wanted
-            assert zone.values("other") == [FOREIGN]
-            assert zone.values(record_type="AAAA") == ["2001:db8::1"]
-            assert zone.values(record_type="TXT") == ["v=spf1 -all"]
 
 
 def test_writes_that_fail_when_a_name_is_made_and_when_it_changes(world: World) -> None:
@@ -187,31 +145,6 @@ def test_a_pool_whose_dns_provider_is_away_fails_over_as_ever(world: World, zone
     world.cluster.set_node_ready(nodes[0].name, ready=False)
     world.until_moved(address, nodes[1])
     assert world.condition()["reason"] == "DNSFailed"
-
-
-def test_an_outage_with_many_node_events_costs_few_calls(world: World) -> None:
-    nodes = Nodes(world, 4)
-    run = Published(world)
-    run.publish()
-    run.settle(1, 2, 3, 4)
-    calls = [len(zone.calls()) for zone in run.zones]
-    began = time.monotonic()
-    run.fail("", kind="status", status=503, times=-1)
-    # Nodes go one after the other until none is left; in the end two others have come back than have gone last.
-    ready = dict.fromkeys(range(1, 5), True)
-    numbers = [*itertools.islice(itertools.cycle((1, 2, 3, 4)), EVENTS - 2), 1, 3]
-    for number in numbers:
-        ready[number] = not ready[number]
-        nodes.set_ready(number, ready[number])
-        time.sleep((OUTAGE_SECONDS - 1.0) / EVENTS)
-    time.sleep(max(0.0, began + OUTAGE_SECONDS - time.monotonic()))
-    asked = [len(zone.calls()) - before for zone, before in zip(run.zones, calls, strict=True)]
-    world.cloud.faults.clear()
-    world.cloudflare.faults.clear()
-    assert [number for number in ready if ready[number]] == [2, 3]
-    run.settle(2, 3)
-    assert max(asked) <= OUTAGE_CALLS
-    assert min(asked) >= 2, "the outage was not noticed"
 
 
 def test_an_outage_of_the_addresses_provider_changes_no_record(world: World) -> None:

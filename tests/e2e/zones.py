@@ -15,6 +15,8 @@ from .world import RECORD_SET, World
 
 WRITES = "POST|PATCH|PUT|DELETE"
 NAME = "www"
+FOREIGN = "198.51.100.1"
+"""A value of somebody else."""
 
 
 class Call(NamedTuple):
@@ -240,3 +242,37 @@ def external(number: int) -> str:
 def externals(*numbers: int) -> list[str]:
     """Return the external addresses of several nodes."""
     return [external(number) for number in numbers]
+
+
+class Published:
+    """A NodeDNSRecordSet ``name-provider`` for each zone, beside records of somebody else that are to stay."""
+
+    def __init__(self, world: World, name: str = "", **more: Any) -> None:
+        self.world = world
+        suffix = f"-{name}" if name else ""
+        self.zones = both_zones(world, f"{world.id}{suffix}.example")
+        self.resources = {zone.provider: f"{zone.provider}{suffix}" for zone in self.zones}
+        self._more = more
+        for zone in self.zones:
+            zone.put(FOREIGN, "other")
+            zone.put("2001:db8::1", record_type="AAAA")
+            zone.put("v=spf1 -all", record_type="TXT")
+
+    def fail(self, methods: str = WRITES, **fault: Any) -> None:
+        for zone in self.zones:
+            zone.fail(methods, **fault)
+
+    def publish(self) -> None:
+        for zone in self.zones:
+            self.world.record_set(self.resources[zone.provider], dnsRecordSet=zone.spec(**self._more))
+
+    def settle(self, *numbers: int, timeout_seconds: float = 15.0) -> None:
+        """Wait until each record set is Ready, and check that it is exact, without a duplicate."""
+        wanted = externals(*numbers)
+        for zone in self.zones:
+            until_values(self.world, zone, wanted, timeout_seconds=timeout_seconds)
+            until_ready(self.world, self.resources[zone.provider], timeout_seconds=timeout_seconds)
+            assert zone.values() == wanted
+            assert zone.values("other") == [FOREIGN]
+            assert zone.values(record_type="AAAA") == ["2001:db8::1"]
+            assert zone.values(record_type="TXT") == ["v=spf1 -all"]

@@ -64,6 +64,12 @@ class Listener(Protocol):
     def wanted(self) -> Mapping[str, Key]:
         """Return the addresses that pools use, and by whom."""
 
+    def asked_nodes(self) -> frozenset[str]:
+        """Return the provider IDs of the nodes that pools may use."""
+
+    def selects(self) -> bool:
+        """Return whether a pool selects addresses by tags."""
+
 
 class Account:
     """See the module. Calls are added to ``flights``."""
@@ -149,16 +155,25 @@ class Account:
             return
         self._reading_all = True
         wanted, started = frozenset(self._listener.wanted()), self._cloud.now
+        nodes = self._listener.asked_nodes() if self._cloud.capabilities.node_limits else frozenset[str]()
+
+        def call() -> Mapping[str, AddressRecord]:
+            records = self._cloud.list_addresses(wanted)
+            limits.update(dict.fromkeys(nodes, self._cloud.capabilities.max_ips_per_node))
+            limits.update(self._cloud.node_limits(nodes) if nodes else {})
+            return records
+
+        limits: dict[str, int] = {}
         self._flights.append(
-            Flight(
-                "read the account",
-                lambda: self._cloud.list_addresses(wanted),
-                lambda answer: self._read_all_ended(wanted, started, answer),
-            )
+            Flight("read the account", call, lambda answer: self._read_all_ended(wanted, started, answer, limits))
         )
 
     def _read_all_ended(
-        self, wanted: frozenset[str], started: float, answer: Mapping[str, AddressRecord] | FlipopError
+        self,
+        wanted: frozenset[str],
+        started: float,
+        answer: Mapping[str, AddressRecord] | FlipopError,
+        limits: Mapping[str, int],
     ) -> None:
         self._reading_all = False
         now = self._cloud.now
@@ -172,7 +187,7 @@ class Account:
         self.read_gate = Gate()
         inventory = inventory_read(self.inventory, wanted, self._kept(answer, started), now, whole_account=True)
         self._doubted = {address: moment for address, moment in self._doubted.items() if moment >= started}
-        self.inventory = replace(inventory, unread=frozenset(self._doubted) & wanted)
+        self.inventory = replace(inventory, unread=frozenset(self._doubted) & wanted, limits=limits)
         self._follow_foreign_operations()
         self._listener.read_ended(readers, (), None)
 
@@ -241,7 +256,8 @@ class Account:
                 )
             )
         recheck_at = max(self.inventory.read_at + RECHECK_SECONDS, self.read_gate.not_before)
-        if recheck_at <= now and self._listener.wanted() and not self._reading_all:
+        in_use = self._listener.wanted() or self._listener.selects()
+        if recheck_at <= now and in_use and not self._reading_all:
             self.read_all(ACCOUNT)
             recheck_at = now + RECHECK_SECONDS
         polls = [operation.next_poll for operation in self.operations.values() if operation.next_poll is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,14 +33,27 @@ class Facts:
 
     def __init__(self, observed: PoolObservation) -> None:
         self.observed = observed
-        self.addresses = list(dict.fromkeys((*observed.spec.ips, *observed.ledger.created, *observed.ledger.adopted)))
-        self.desired = observed.spec.desired_ips or len(observed.spec.ips)
+        selected = self.selected = self._selected()
+        ledger = (*observed.ledger.created, *observed.ledger.adopted)
+        self.addresses = list(dict.fromkeys((*observed.spec.ips, *selected, *ledger)))
+        self.desired = observed.spec.desired_ips or len({*observed.spec.ips, *selected})
         self.enabled = set() if observed.deleting else set(self.addresses[: self.desired])
         self.fit = {node.provider_id for node in observed.candidates if node.provider_id}
         self.busy = {operation.target for operation in observed.operations.values() if operation.target}
         self.reclaim = observed.spec.reclaim_policy == "Delete"
         created = set(observed.ledger.created) - set(observed.spec.ips)
         self.own = {address for address in created if self.owns(address)}
+
+    def _selected(self) -> list[str]:
+        """The addresses with the pool's tags that it is the first to claim, and has by nothing else."""
+        observed = self.observed
+        if observed.spec.ip_selector is None:
+            return []
+        tags = observed.spec.ip_selector.tags
+        tagged = [r.address for r in observed.inventory.records.values() if tags.items() <= dict(r.tags).items()]
+        named = {*observed.spec.ips, *observed.ledger.allocated}
+        mine = [address for address in tagged if observed.claims.get(address) == observed.key and address not in named]
+        return sorted(mine, key=lambda address: int(ipaddress.ip_address(address)))
 
     def owns(self, address: str) -> bool:
         return self.observed.claims.get(address, self.observed.key) == self.observed.key
@@ -54,6 +68,9 @@ class Facts:
         coming = {o.address for o in self.observed.operations.values() if o.target == provider_id}
         return len(held | coming)
 
+    def limit(self, provider_id: str) -> int:
+        return self.observed.inventory.limits.get(provider_id, self.observed.capabilities.max_ips_per_node)
+
 
 def check_plan(observed: PoolObservation, plan: Plan, now: float) -> None:
     """Check one plan against the invariants that a single plan can break."""
@@ -65,6 +82,10 @@ def check_plan(observed: PoolObservation, plan: Plan, now: float) -> None:
         assert not [action for action in plan.actions if isinstance(action, PROVIDER_ACTIONS)]
         assert not plan.reread
         assert not plan.reread_all
+    if observed.selection_unknown:
+        assert not [action for action in plan.actions if isinstance(action, CreateAddress)]
+        assert not [action for action in plan.actions if isinstance(action, RecordLedger) and action.begins]
+    _check_spread(facts, plan)
     for action in plan.actions:
         match action:
             case AssignAddress():
@@ -130,8 +151,26 @@ def _check_assign(facts: Facts, action: AssignAddress) -> None:
     assert holder is None or observed.capabilities.atomic_reassign
     assert action.provider_id in facts.fit
     assert action.provider_id not in observed.reserved_nodes
-    assert facts.load(action.provider_id) < observed.capabilities.max_ips_per_node
+    assert facts.load(action.provider_id) < facts.limit(action.provider_id)
     assert any(node.name == action.node and node.provider_id == action.provider_id for node in observed.candidates)
+
+
+def _check_spread(facts: Facts, plan: Plan) -> None:
+    """Of the nodes that are free and have not refused, an address goes to one with the fewest addresses."""
+    observed = facts.observed
+    if not observed.capabilities.atomic_reassign:
+        return  # the plan does not say which node an address leaves another one for
+    given = {action.provider_id for action in plan.actions if isinstance(action, UnassignAddress)}
+    for action in plan.actions:
+        if not isinstance(action, AssignAddress):
+            continue
+        refused = set(observed.memory.nodes) | {
+            node for address, node in observed.memory.pairs if address == action.address
+        }
+        for other in facts.fit - given - facts.busy - observed.reserved_nodes - refused:
+            if facts.load(other) < facts.limit(other):
+                assert facts.load(action.provider_id) <= facts.load(other), f"{other} holds fewer than {action}"
+        given.add(action.provider_id)
 
 
 def _check_unassign(facts: Facts, action: UnassignAddress, plan: Plan) -> None:
@@ -296,7 +335,24 @@ def _check_annotations(world: World, observed: PoolObservation) -> None:
     for name, node in observed.nodes.items():
         here = [state.address for state in active.get(name, [])]
         shown = world.cluster.nodes[name].view.reserved_ipv4
-        if here and observed.capabilities.max_ips_per_node == 1:
+        if here and observed.capabilities.max_ips_per_node == 1 and not observed.capabilities.node_limits:
             assert shown in here
         if shown in {state.address for state in states if Facts(observed).owns(state.address)}:
             assert shown in here, f"{name} ({node.provider_id}) shows {shown}"
+
+
+def check_selection(world: World) -> None:
+    """Each address belongs to the first pool that asks for its tags, unless a pool names it."""
+    pools = [pool for pool in world.process.pools.values() if pool.spec is not None]
+    pools.sort(key=lambda pool: pool.metadata.creation_timestamp)
+    taken = {a for pool in pools if pool.spec is not None for a in (*pool.spec.ips, *pool.ledger.allocated)}
+    for pool in pools:
+        assert pool.spec is not None
+        selector = pool.spec.ip_selector
+        if selector is None or pool.metadata.deletion_timestamp is not None:
+            continue
+        tagged = {a for a, record in world.cloud.records.items() if selector.tags.items() <= dict(record.tags).items()}
+        facts = Facts(world.process.observe(pool))
+        assert set(facts.selected) == tagged - taken, pool.key
+        assert tagged - taken <= pool.status.ips.keys(), pool.key
+        taken |= tagged

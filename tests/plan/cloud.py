@@ -37,11 +37,15 @@ class Fault:
 
 @dataclass
 class Machine:
-    """What a provider ID names. ``refuses``: it rejects every address. ``inert``: operations on it have no effect."""
+    """What a provider ID names. ``refuses``: it rejects every address. ``inert``: operations on it have no effect.
+
+    ``limit`` is how many addresses it holds, None for as many as every node.
+    """
 
     provider_id: str
     refuses: bool = False
     inert: bool = False
+    limit: int | None = None
 
 
 @dataclass
@@ -84,6 +88,11 @@ class Cloud:
         self._fail_read()
         seen = self._seen()
         return {address: seen[address] for address in addresses if address in seen}
+
+    def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
+        """Return the limits of the machines that there are."""
+        self._fail_read()
+        return {each: self.limit_of(each) for each in provider_ids if each in self.machines}
 
     def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
         """Compare with what was known before, as a provider without tags does."""
@@ -186,7 +195,18 @@ class Cloud:
         """Return how many more addresses the machine can take, those on their way counted."""
         held = {address for address, record in self.records.items() if record.provider_id == provider_id}
         coming = {address for address, (_, target) in self._ending.items() if target == provider_id}
-        return self.capabilities.max_ips_per_node - len(held | coming)
+        return self.limit_of(provider_id) - len(held | coming)
+
+    def limit_of(self, provider_id: str) -> int:
+        """Return how many addresses the machine can hold."""
+        machine = self.machines.get(provider_id)
+        limit = machine.limit if machine is not None else None
+        return self.capabilities.max_ips_per_node if limit is None else limit
+
+    def set_tags(self, address: str, tags: tuple[tuple[str, str], ...]) -> None:
+        """Let somebody else replace an address's tags."""
+        self.records[address] = replace(self.records[address], tags=tags)
+        self.remember()
 
     @property
     def next_end(self) -> float | None:

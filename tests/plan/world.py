@@ -84,6 +84,7 @@ class Process:
         self.looks: dict[Key, float] = {}
         self.watching = True
         self.pools: dict[Key, PoolView] = {}
+        self.candidates: dict[Key, frozenset[str]] = {}
         self.nodes: dict[str, tuple[NodeView, bool, bool]] = {}
         self._waiting: set[Key] = set()
         self._slots: set[Hashable] = set()
@@ -112,17 +113,17 @@ class Process:
         self._unsettled.clear()
         for key in self.pools.keys() - pools.keys():
             self.memories.pop(key, None)
+            self.candidates.pop(key, None)
             self._waiting.discard(key)
             self.looks.pop(key, None)
         self.pools, self.nodes = pools, nodes
 
     def claims(self) -> Claims:
         """Return who uses what, ledgers that are being written and addresses not yet recorded included."""
-        claims = claims_of(self.pools.values(), self._writing)
-        for key, memory in self.memories.items():
-            if memory.creation is not None and memory.creation.address:
-                claims.addresses.setdefault(memory.creation.address, key)
-        return claims
+        creations = {key: memory.creation for key, memory in self.memories.items() if memory.creation is not None}
+        made = {creation.address: key for key, creation in creations.items() if creation.address}
+        records = self.account.inventory.records
+        return claims_of(self.pools.values(), self._writing, made=made, records_of=lambda pool: records)
 
     def observe(self, pool: PoolView) -> PoolObservation:
         """Gather all that decides."""
@@ -135,6 +136,7 @@ class Process:
         pods = ready_pods if needs_pod(pool.spec.match) else set()
         fit, change_in = candidates(selected.values(), pool.spec.match, pods, world.now + WALL_OFFSET_SECONDS)
         claims = self.claims()
+        self.candidates[pool.key] = frozenset(node.provider_id for node in fit if node.provider_id)
         return PoolObservation(
             key=pool.key,
             spec=pool.spec,
@@ -155,6 +157,7 @@ class Process:
             read_gate=self.account.read_gate,
             memory=prune(self.memories.get(pool.key, PoolMemory()), world.now),
             new_claim=f"claim-{world.claims_begun + 1}",
+            selected=claims.selected.get(pool.key, ()),
         )
 
     # -- act ---------------------------------------------------------------------------------------------------------
@@ -319,6 +322,14 @@ class Process:
     def wanted(self) -> Mapping[str, Key]:
         """Return the addresses that pools use, by whom."""
         return self.claims().addresses
+
+    def asked_nodes(self) -> frozenset[str]:
+        """Return the provider IDs of the nodes that pools may use."""
+        return frozenset().union(*(self.candidates.get(key, frozenset()) for key in self.pools))
+
+    def selects(self) -> bool:
+        """Return whether a pool selects addresses by tags."""
+        return any(pool.spec is not None and pool.spec.ip_selector is not None for pool in self.pools.values())
 
     def tick(self) -> float | None:
         """Queue the pools whose time has come, and do what is due with the account. Return when to be back."""

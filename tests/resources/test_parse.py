@@ -92,7 +92,7 @@ def value_at(spec: Any, field: str) -> Any:
             {"provider": "digitalocean"},
             "spec.desiredIPs",
             "InvalidSpec",
-            "set it to 1 or more, or name existing addresses in spec.ips",
+            "set it to 1 or more, or name existing addresses in spec.ips, or select some by spec.ipSelector",
         ),
     ],
 )

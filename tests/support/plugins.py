@@ -30,7 +30,8 @@ class Provider:
 
     def _call(self, *_arguments: object) -> None: ...
 
-    list_addresses = describe = create = find_created = assign = unassign = delete = _call
+    verify = _call
+    list_addresses = describe = node_limits = create = find_created = assign = unassign = delete = _call
     get_record_set = ensure_record_set = delete_record_set = normalize = _call
     get_firewall = add_rules = remove_rules = add_nodes = remove_nodes = _call
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Event
 
-from flipop_core import DNSProvider, OutcomeUnknown, ProviderCapabilities, RateLimited, RecordSet, Unavailable
+from flipop_core import (
+    AccessDenied,
+    DNSProvider,
+    OutcomeUnknown,
+    ProviderCapabilities,
+    RateLimited,
+    RecordSet,
+    Unavailable,
+)
 from flipop_core.testing import CloudConfig, DNSProviderHarness, FaultKind, InMemoryCloud, InMemoryDNSProvider
 
 TOKEN = "memory-token-1234"
 WRONG_TOKEN = "memory-token-5678"
+READS = frozenset({"get_record_set", "verify"})
 ZONE = "example.com"
 CAPABILITIES = ProviderCapabilities(min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"), record_comments=True)
 
@@ -51,9 +60,13 @@ class MemoryDNSHarness(DNSProviderHarness):
     def with_wrong_credentials(self) -> DNSProvider | None:
         return self._class(self.cloud, timeout_seconds=self.timeout_seconds, token=WRONG_TOKEN)
 
+    def without_scope(self) -> tuple[DNSProvider, str] | None:
+        self.cloud.faults.add("verify", error=AccessDenied("the token lacks zone:read"))
+        return self.provider, "zone:read"
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         script = self.cloud.faults
-        lost = Unavailable if operation == "get_record_set" else OutcomeUnknown
+        lost = Unavailable if operation in READS else OutcomeUnknown
         match kind:
             case "rate_limited":
                 script.add(operation, error=RateLimited("slow down", retry_after_seconds=retry_after_seconds))

@@ -8,6 +8,7 @@ from threading import Event
 from msgspec.structs import replace
 
 from flipop_core import (
+    AccessDenied,
     AddressRecord,
     Busy,
     IPProvider,
@@ -20,7 +21,7 @@ from flipop_core.testing import CloudConfig, FakeClock, FaultKind, InMemoryCloud
 
 TOKEN = "memory-token-1234"
 WRONG_TOKEN = "memory-token-5678"
-READS = frozenset({"list_addresses", "describe", "find_created"})
+READS = frozenset({"list_addresses", "describe", "find_created", "verify"})
 
 CAPABILITIES = ProviderCapabilities(create_on_node=True)
 DEFAULT = CloudConfig(regions=("sim1", "sim2"), token=TOKEN, capabilities=CAPABILITIES)
@@ -96,6 +97,10 @@ class MemoryHarness(IPProviderHarness):
 
     def with_wrong_credentials(self) -> IPProvider:
         return self._class(self.cloud, timeout_seconds=self.timeout_seconds, token=WRONG_TOKEN)
+
+    def without_scope(self) -> tuple[IPProvider, str] | None:
+        self.cloud.faults.add("verify", error=AccessDenied("the token lacks address:read"))
+        return self.provider, "address:read"
 
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         script = self.cloud.faults

@@ -80,6 +80,11 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_threads_never_overfill_a_node": "not exercised: 100 addresses per node are too many to make",
         "test_unknown_node_is_not_found": "not exercised: the harness knows no well-formed ID of a node that does "
         "not exist",
+        "test_verify_answered_5xx_is_retryable": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_verify_names_the_missing_scope": "not exercised: the harness has no credentials that lack a permission",
+        "test_verify_refuses_wrong_credentials": "not exercised: the harness has no credentials that are refused",
+        "test_verify_tells_a_rate_limit": "not exercised: the harness cannot make the fault 'rate_limited'",
+        "test_verify_that_hangs_ends_within_the_timeout": "not exercised: the harness cannot make the fault 'hang'",
         "test_wrong_credentials_are_access_denied": "not exercised: the harness has no credentials that are refused",
     }
 
@@ -205,6 +210,25 @@ WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
         (wrong.DeleteOfGoneIsNotFound, DEFAULT),
     ],
     "test_unknown_node_is_not_found": [(wrong.NotFoundIsRejected, DEFAULT)],
+    "test_verify_accepts_good_credentials": [
+        (wrong.VerifyWrites, DEFAULT),
+        (wrong.VerifyTells, DEFAULT),
+    ],
+    "test_verify_answered_5xx_is_retryable": [(wrong.VerifyFailsAsDenied, DEFAULT)],
+    "test_verify_names_the_missing_scope": [
+        (wrong.VerifyHidesTheScope, DEFAULT),
+        (wrong.VerifiesNothing, DEFAULT),
+    ],
+    "test_verify_refuses_wrong_credentials": [
+        (wrong.VerifiesNothing, DEFAULT),
+        (wrong.VerifyDenialIsRejected, DEFAULT),
+        (wrong.VerifyShowsSecrets, DEFAULT),
+    ],
+    "test_verify_tells_a_rate_limit": [(wrong.VerifyFailsAsDenied, DEFAULT)],
+    "test_verify_that_hangs_ends_within_the_timeout": [
+        (wrong.VerifyWaitsTooLong, DEFAULT),
+        (wrong.VerifyFailsAsDenied, DEFAULT),
+    ],
     "test_whole_account_is_listed": [
         (wrong.ListsOnlyWanted, DEFAULT),
         (wrong.ListHidesHolders, DEFAULT),

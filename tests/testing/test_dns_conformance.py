@@ -45,6 +45,11 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_lost_dns_answer_is_unknown": "not exercised: the harness cannot make the fault 'lost_answer'",
         "test_texts_are_kept": "not exercised: the provider has no TXT records",
         "test_too_long_a_comment_is_rejected": "not exercised: the provider does not declare record_comments",
+        "test_verify_answered_5xx_is_retryable": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_verify_names_the_missing_scope": "not exercised: the harness has no credentials that lack a permission",
+        "test_verify_refuses_wrong_credentials": "not exercised: the harness has no credentials that are refused",
+        "test_verify_tells_a_rate_limit": "not exercised: the harness cannot make the fault 'rate_limited'",
+        "test_verify_that_hangs_ends_within_the_timeout": "not exercised: the harness cannot make the fault 'hang'",
         "test_what_is_so_is_not_written": "not exercised: the harness does not count writes",
         "test_wrong_dns_credentials_are_access_denied": "not exercised: the harness has no credentials that are "
         "refused",
@@ -95,6 +100,25 @@ WRONG: dict[str, list[type[InMemoryDNSProvider]]] = {
     "test_too_long_a_comment_is_rejected": [wrong.CutsComments],
     "test_unknown_zone_is_not_found": [wrong.UnknownZoneIsEmpty, wrong.UnknownZoneIsRejected],
     "test_unusable_record_sets_are_rejected": [wrong.NothingMeansNone, wrong.SkipsUnusableValues],
+    "test_verify_accepts_good_credentials": [
+        wrong.VerifyWrites,
+        wrong.VerifyTells,
+    ],
+    "test_verify_answered_5xx_is_retryable": [wrong.VerifyFailsAsDenied],
+    "test_verify_names_the_missing_scope": [
+        wrong.VerifyHidesTheScope,
+        wrong.VerifiesNothing,
+    ],
+    "test_verify_refuses_wrong_credentials": [
+        wrong.VerifiesNothing,
+        wrong.VerifyDenialIsRejected,
+        wrong.VerifyShowsSecrets,
+    ],
+    "test_verify_tells_a_rate_limit": [wrong.VerifyFailsAsDenied],
+    "test_verify_that_hangs_ends_within_the_timeout": [
+        wrong.VerifyWaitsTooLong,
+        wrong.VerifyFailsAsDenied,
+    ],
     "test_what_is_so_is_not_written": [wrong.WritesAlways, wrong.DeletesAlways],
     "test_wrong_dns_credentials_are_access_denied": [wrong.DenialIsRejected],
 }

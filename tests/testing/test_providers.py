@@ -14,6 +14,7 @@ from flipop_core import (
     Created,
     CreateRequest,
     DNSProvider,
+    FirewallProvider,
     InProgress,
     IPProvider,
     NodeInUse,
@@ -341,20 +342,20 @@ def test_dns_calls_meet_faults(dns: InMemoryDNSProvider, cloud: InMemoryCloud) -
 # The plugin
 
 
-def factories_of(cloud: InMemoryCloud) -> tuple[ProviderFactory, ProviderFactory]:
+def factories_of(cloud: InMemoryCloud) -> tuple[ProviderFactory, ProviderFactory, ProviderFactory]:
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(in_memory_factories(cloud))
     manager.check_pending()
     ((addresses,),) = manager.hook.flipop_ip_providers()
     ((zones,),) = manager.hook.flipop_dns_providers()
-    assert manager.hook.flipop_firewall_providers() == []
-    return addresses, zones
+    ((firewalls,),) = manager.hook.flipop_firewall_providers()
+    return addresses, zones, firewalls
 
 
 def test_the_plugin_offers_the_cloud_as_memory(cloud: InMemoryCloud) -> None:
-    addresses, zones = factories_of(cloud)
-    for factory in (addresses, zones):
+    addresses, zones, firewalls = factories_of(cloud)
+    for factory in (addresses, zones, firewalls):
         assert (factory.name, factory.summary) == ("memory", "simulated cloud in this process")
         assert factory.capabilities == cloud.config.capabilities
         assert [credential.required for credential in factory.credentials] == [False]
@@ -364,11 +365,15 @@ def test_the_plugin_offers_the_cloud_as_memory(cloud: InMemoryCloud) -> None:
     assert provider.create(CreateRequest("claim", region="sim1")).address in cloud.records()
     names.ensure_record_set(ZONE, a_record("192.0.2.1"))
     assert cloud.zones.writes == 1
+    guard = firewalls.build(ProviderContext({}))
+    assert isinstance(guard, FirewallProvider)
+    cloud.firewalls.add_firewall("web")
+    assert guard.get_firewall("web").name == "web"
 
 
 def test_the_plugin_hands_credentials_and_timeout_on(clock: FakeClock) -> None:
     cloud = cloud_of(clock, CloudConfig(token="right", latency_seconds=2.0))
-    addresses, _ = factories_of(cloud)
+    addresses, _, _ = factories_of(cloud)
     (credential,) = addresses.credentials
     assert credential.required
     right = addresses.build(ProviderContext({credential.variable: "right"}))

@@ -7,7 +7,9 @@ Install it beside the core and set a token; ``provider: cloudflare`` in a ``dnsR
 
 Environment
     ``CLOUDFLARE_TOKEN``       API token. Permissions on each zone: ``DNS:Edit``, and ``Zone:Read`` where a resource
-    names the zone rather than its ID. It is checked by its first use; an error names the permission that is missing.
+    names the zone rather than its ID. It is verified at start by listing the zones that it sees: it must be accepted,
+    have ``Zone:Read``, and ``DNS:Edit`` on one of them where the answer tells. A token that may not list zones passes
+    once a zone's records were read with it. An error names the permission that is missing.
     ``CLOUDFLARE_API_URL``     another endpoint, ``http://`` allowed. Default ``https://api.cloudflare.com/client/v4``.
     ``CLOUDFLARE_USER_AGENT``  what stands instead of the SDK's own user agent.
     ``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``  as usual.

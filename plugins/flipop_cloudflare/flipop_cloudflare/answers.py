@@ -40,11 +40,15 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """A zone. ``status`` is ``active`` for one that Cloudflare answers for."""
+    """A zone. ``status`` is ``active`` for one that Cloudflare answers for.
+
+    ``permissions`` is what the caller may do with it (``#dns_records:edit``); not every answer has it.
+    """
 
     id: str
     name: str
     status: str = ""
+    permissions: list[str] | None = None
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from flipop_cloudflare.changes import AUTOMATIC_TTL, Changes, plan_changes, plan
 from flipop_cloudflare.client import PROVIDER, CloudflareClient, Purpose
 from flipop_cloudflare.refusals import RecordExists, RecordGone
 from flipop_cloudflare.zones import Zones
-from flipop_core import Applied, Busy, MutationResult, NotFound, ProviderCapabilities, RecordSet, Rejected
+from flipop_core import AccessDenied, Applied, Busy, MutationResult, NotFound, ProviderCapabilities, RecordSet, Rejected
 
 PAGE_SIZE = 500
 MAX_TTL_SECONDS = 86400
@@ -32,6 +32,7 @@ class RecordSets:
         self._zones = Zones(client)
         self._in_flight: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
+        self._has_read = False
 
     def __repr__(self) -> str:
         return f"RecordSets({self._client!r})"
@@ -40,6 +41,18 @@ class RecordSets:
     def capabilities(self) -> ProviderCapabilities:
         """What Cloudflare can do; constant."""
         return CAPABILITIES
+
+    def verify(self) -> None:
+        """Read the zones that the token sees, normally one call. See `flipop_core.DNSProvider`.
+
+        A token that may not list zones, and with which a zone's records were read all the same, is right.
+        """
+        with self._client.deadline():
+            try:
+                self._zones.verify("verify")
+            except AccessDenied:
+                if not self._has_read:
+                    raise
 
     def get_record_set(self, zone: str, name: str, record_type: str) -> RecordSet | None:
         """Read one record set. See `flipop_core.DNSProvider`.
@@ -133,10 +146,12 @@ class RecordSets:
                 purpose, self._client.records.list, Record, PAGE_SIZE, zone_id=place.id, name={"exact": name}
             )
             # What is changed or deleted afterwards is of this name, even if a filter should go unheard.
-            return [record for record in listed if _normal_name(record.name) == name]
+            records = [record for record in listed if _normal_name(record.name) == name]
         except NotFound:
             self._zones.forget(place)
             raise
+        self._has_read = True
+        return records
 
     def _apply(self, operation: str, place: Zone, changes: Changes) -> None:
         if not changes:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import threading
 
+from flipop_cloudflare import CREDENTIAL_VARIABLE
 from flipop_cloudflare.answers import Zone
 from flipop_cloudflare.client import PROVIDER, CloudflareClient, Purpose
 from flipop_cloudflare.transport import seconds_left
 from flipop_core import AccessDenied, NotFound, Rejected, Unavailable
 
 _PAGE_SIZE = 50
+_EDIT = "#dns_records:edit"
 
 
 class Zones:
@@ -42,6 +44,25 @@ class Zones:
         finally:
             self._looking.release()
         return found
+
+    def verify(self, operation: str) -> None:
+        """Read the zones that the token sees, until one may be edited: one call for 50 of them.
+
+        Errors: AccessDenied for a token that is not accepted, that may not list zones, or that may edit no zone as far
+        as the answers tell; Retryable.
+        """
+        purpose = Purpose(operation, "the permission Zone:Read (and DNS:Edit) on the zones that resources name")
+        readable = []
+        for zone in self._client.pages(purpose, self._client.zones.list, Zone, _PAGE_SIZE):
+            if not zone.permissions or _EDIT in zone.permissions:
+                return
+            readable.append(zone.name)
+        if readable:
+            shown = ", ".join(readable[:3]) + (" …" if len(readable) > 3 else "")
+            text = (
+                f"the token in {CREDENTIAL_VARIABLE} lacks the permission DNS:Edit on every zone that it sees: {shown}"
+            )
+            raise AccessDenied(text, provider=PROVIDER, operation=operation)
 
     def forget(self, zone: Zone) -> None:
         """Look the zone up again next time: it seems to be gone."""

@@ -38,6 +38,8 @@ class Settings(msgspec.Struct):
     """The code for a record that exists already; some answers have 81057."""
     token: str = ""
     """The only token that is accepted, with all permissions; any when empty and no other was added."""
+    shows_permissions: bool = True
+    """Whether a zone tells what the caller may do with it."""
 
 
 class Zone(msgspec.Struct):
@@ -115,6 +117,13 @@ class Account:
             permissions = self._tokens.get(token, {"*": ALL})
             granted = permissions.get("*", frozenset()) | permissions.get(zone_id, frozenset())
         return permission in granted or any(permission in _IMPLIED.get(held, ()) for held in granted)
+
+    def check_may_list(self, token: str) -> None:
+        """Refuse a known token that may read no zone at all. Errors: ApiError."""
+        with self.lock:
+            permissions = self._tokens.get(token, {"*": ALL})
+        if not any(ZONE_READ in granted for granted in permissions.values()):
+            raise ApiError(403, 9109, "Unauthorized to access requested resource")
 
     def zone(self, token: str, zone_id: str, permission: str) -> Zone:
         """Return the zone if the token may do that with it. Errors: ApiError."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flipop_cloudflare_testserver.account import DNS_EDIT, DNS_READ, ZONE_READ, Account, Zone
+from flipop_cloudflare_testserver.account import ALL, DNS_EDIT, DNS_READ, ZONE_READ, Account, Zone
 from flipop_cloudflare_testserver.records import Record
 from tests.support.httpserver import Reply
 
@@ -76,8 +76,9 @@ class Api:
 
     def _list_zones(self, call: Call) -> Reply:
         name, status = call.query.get("name", ""), call.query.get("status", "")
+        self._account.check_may_list(call.token)
         shown = [
-            _zone_shape(zone)
+            self._zone_shape(call, zone)
             for zone in self._account.zones.values()
             if name in {"", zone.name}
             and status in {"", zone.status}
@@ -86,7 +87,11 @@ class Api:
         return self._page(call, shown, per_page=20)
 
     def _get_zone(self, call: Call) -> Reply:
-        return _result(_zone_shape(self._account.zone(call.token, call.path["zone"], ZONE_READ)))
+        return _result(self._zone_shape(call, self._account.zone(call.token, call.path["zone"], ZONE_READ)))
+
+    def _zone_shape(self, call: Call, zone: Zone) -> dict[str, Any]:
+        granted = [f"#{name}" for name in sorted(ALL) if self._account.allows(call.token, zone.id, name)]
+        return _zone_shape(zone) | ({"permissions": granted} if self._account.settings.shows_permissions else {})
 
     def _list_records(self, call: Call) -> Reply:
         records = [record for record in self._read(call).records.all() if _matches(record, call.query)]

@@ -282,7 +282,7 @@ class TestPermissions:
         self, connect: Connect, server: CloudflareServer, two_zones: tuple[str, str]
     ) -> None:
         provider = connect(token="dns-only")
-        with pytest.raises(NotFound, match=r"sees no zone example\.com: create the zone, or give .* Zone:Read"):
+        with pytest.raises(AccessDenied, match=r"lacks the permission Zone:Read on zone example\.com"):
             ensure(A1)(provider)
         for _ in range(2):
             wanted = RecordSet(NAME, "A", 60, (A1,))

@@ -9,18 +9,18 @@ import pytest
 
 from flipop_cloudflare import CREDENTIAL_VARIABLE, build_dns_provider
 from flipop_cloudflare.text import quote_text, unquote_text
-from flipop_cloudflare_testserver import CloudflareServer, Record
+from flipop_cloudflare_testserver import DNS_EDIT, CloudflareServer, Record
 from flipop_core import DNSProvider, ProviderContext, RecordSet
 from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarness, FaultKind
 from tests.support.faults import CONFORMANCE_KINDS
 
-TOKEN, WRONG_TOKEN = "cf_conformance_right", "cf_conformance_wrong"
+TOKEN, WRONG_TOKEN, NARROW_TOKEN = "cf_conformance_right", "cf_conformance_wrong", "cf_conformance_narrow"
 
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
     timeout_seconds = 1.2
-    secrets = (TOKEN, WRONG_TOKEN)
+    secrets = (TOKEN, WRONG_TOKEN, NARROW_TOKEN)
     faults = frozenset(CONFORMANCE_KINDS)
     max_ttl_seconds = 86400
 
@@ -79,10 +79,15 @@ class Harness(DNSProviderHarness):
     def with_wrong_credentials(self) -> DNSProvider | None:
         return self._new_provider(WRONG_TOKEN)
 
+    def without_scope(self) -> tuple[DNSProvider, str] | None:
+        self.account.add_token(NARROW_TOKEN, {self.zone_id: frozenset({DNS_EDIT})})
+        return self._new_provider(NARROW_TOKEN), "Zone:Read"
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
-        method = "GET" if operation == "get_record_set" else "POST|PATCH|DELETE"
+        method = "GET" if operation in {"get_record_set", "verify"} else "POST|PATCH|DELETE"
+        path = "^/zones$" if operation == "verify" else "/dns_records"
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0
-        self.server.faults.add(method, "/dns_records", kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
+        self.server.faults.add(method, path, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
 
 def _value(record: Record) -> str:

@@ -60,6 +60,10 @@ class Empty(msgspec.Struct, frozen=True):
     """An answer without content that matters."""
 
 
+class MissingScope(AccessDenied):
+    """The token is good and lacks a scope, which the message names."""
+
+
 class _ErrorBody(msgspec.Struct, frozen=True):
     id: str = ""
     message: str = ""
@@ -248,8 +252,10 @@ class DigitalOceanClient:
             failure: type[ProviderError] = OutcomeUnknown if mutation else Unavailable
         else:
             failure = _classify(received.status, body.message, mutation=mutation)
-        if failure is AccessDenied and received.status == 403:
-            text = f"the token lacks the scope {scope} ({text})"
+        if failure is AccessDenied and received.status == 401:
+            text = f"the token in {CREDENTIAL_VARIABLE} is mistyped, has expired or was revoked ({text})"
+        elif failure is AccessDenied:
+            failure, text = MissingScope, f"the token lacks the scope {scope} ({text})"
         return failure(text, provider=PROVIDER, operation=operation, request_id=request_id)
 
     def _presentable(self, message: str) -> str:

@@ -33,6 +33,7 @@ from flipop_do.records import (
     relative_name,
     value_fault,
 )
+from flipop_do.verification import verify_scopes
 
 T = TypeVar("T")
 
@@ -66,6 +67,10 @@ class DomainRecordSets:
     def capabilities(self) -> ProviderCapabilities:
         """What DigitalOcean's DNS can do; constant."""
         return DNS_CAPABILITIES
+
+    def verify(self) -> None:
+        """Read one domain: one call. Whether the token may write does not show. See `flipop_core.DNSProvider`."""
+        verify_scopes(self._client, {"domain:read": self._client.api.domains.list})
 
     def normalize(self, record_set: RecordSet) -> RecordSet:
         """Return the set as it would be read back. See `flipop_core.DNSProvider`."""

@@ -32,10 +32,12 @@ from flipop_do.answers import (
 )
 from flipop_do.client import PROVIDER, DigitalOceanClient, Empty
 from flipop_do.inflight import InFlight
-from flipop_do.inventory import Inventory
+from flipop_do.inventory import READ_SCOPE, Inventory
+from flipop_do.verification import verify_scopes
 
 _POLL_AFTER_SECONDS = 1.0
 _IPV6 = "IPv6"
+_NEEDS_DROPLETS = "without droplet:read every address reads as unassigned"
 
 T = TypeVar("T")
 
@@ -104,6 +106,15 @@ class ReservedIPs:
         held = [record for record in new if record.provider_id is not None]
         here = [record for record in held if record.provider_id == request.provider_id]
         return (*sorted(here, key=_by_number), *sorted(free, key=_by_number))
+
+    def verify(self) -> None:
+        """Read one reserved IP and one droplet: two calls. See `flipop_core.IPProvider`.
+
+        Whether the token may create, assign and delete does not show in a read.
+        """
+        api = self._client.api
+        scopes = {READ_SCOPE: api.reserved_ips.list, "droplet:read": api.droplets.list}
+        verify_scopes(self._client, scopes, _NEEDS_DROPLETS)
 
     # Mutations
 

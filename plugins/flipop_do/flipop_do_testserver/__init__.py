@@ -19,6 +19,17 @@ from __future__ import annotations
 from flipop_do_testserver.account import Account, Settings
 from flipop_do_testserver.domains import Domains, Record
 from flipop_do_testserver.faults import DigitalOceanFault
+from flipop_do_testserver.firewalls import CloudFirewall, Firewalls
 from flipop_do_testserver.server import DOCUMENT, DigitalOceanServer
 
-__all__ = ["DOCUMENT", "Account", "DigitalOceanFault", "DigitalOceanServer", "Domains", "Record", "Settings"]
+__all__ = [
+    "DOCUMENT",
+    "Account",
+    "CloudFirewall",
+    "DigitalOceanFault",
+    "DigitalOceanServer",
+    "Domains",
+    "Firewalls",
+    "Record",
+    "Settings",
+]

@@ -41,10 +41,20 @@ class Settings(msgspec.Struct):
     minute_limit: int = 0
     create_limit: int = 0
     """Creations in 60 s."""
+    firewall_seconds: float = 0.0
+    """How long a change of a firewall takes to be in effect on a droplet."""
+    failing_firewall_changes: int = 0
+    """So many of the next changes of a droplet's rules end as ``failed``, without effect."""
+    firewall_rule_limit: int = 50
+    firewall_droplet_limit: int = 10
     token: str = ""
     """The only token that is accepted; any when empty."""
     scopes: str = ""
     """The scopes that the token has, separated by commas; all when empty."""
+
+    def grants(self, scope: str) -> bool:
+        """Return whether the token has that scope."""
+        return not self.scopes.strip() or scope in {each.strip() for each in self.scopes.split(",")}
 
 
 class ApiError(Exception):

@@ -11,16 +11,19 @@ from flipop_do_testserver.account import Account, Address, ApiError
 from flipop_do_testserver.calls import NOT_FOUND, Call, Route, action_body, page
 from flipop_do_testserver.domainpaths import domain_routes
 from flipop_do_testserver.domains import Domains
+from flipop_do_testserver.firewallpaths import firewall_routes
+from flipop_do_testserver.firewalls import Firewalls
 from tests.support.httpserver import Reply
 
 
 class Api:
     """Answers requests from the state of an account. Thread-safe."""
 
-    def __init__(self, account: Account, domains: Domains) -> None:
+    def __init__(self, account: Account, domains: Domains, firewalls: Firewalls) -> None:
         self._account = account
         routes = [*self._reserved_ip_routes(), *self._reserved_ipv6_routes(), *domain_routes(domains)]
         routes += [
+            *firewall_routes(firewalls, account.settings),
             Route("GET", "/v2/byoip_prefixes", "byoip_prefix:read", self._list_prefixes),
             Route("GET", "/v2/byoip_prefixes/{uuid}/ips", "byoip_prefix:read", self._list_prefix_addresses),
             Route("GET", "/v2/droplets", "droplet:read", self._list_droplets),
@@ -172,6 +175,8 @@ class Api:
 
     def _holder(self, address: Address) -> dict[str, Any] | None:
         holder = address.droplet_id
+        if not self._account.settings.grants("droplet:read"):
+            return None  # as the service hides it
         return self._droplet(holder) if holder is not None and holder in self._account.droplets else None
 
     def _droplet(self, number: int) -> dict[str, Any]:

@@ -7,15 +7,20 @@ from typing import Any
 import msgspec
 
 from flipop_do_testserver.calls import Call, Route, page
-from flipop_do_testserver.domains import Domains, Record
+from flipop_do_testserver.domains import DEFAULT_TTL, Domains, Record
 from tests.support.httpserver import Reply
 
+_DOMAINS = "/v2/domains"
 _LIST = "/v2/domains/{domain}/records"
 _ONE = "/v2/domains/{domain}/records/{record}"
 
 
 def domain_routes(domains: Domains) -> list[Route]:
     """Return the routes that answer from these zones."""
+
+    def list_domains(call: Call) -> Reply:
+        shown = [{"name": name, "ttl": DEFAULT_TTL, "zone_file": ""} for name in domains.zones()]
+        return page(call, _DOMAINS, "domains", shown)
 
     def listed(call: Call) -> Reply:
         domain = call.path["domain"]
@@ -37,6 +42,7 @@ def domain_routes(domains: Domains) -> list[Route]:
         return Reply(204)
 
     return [
+        Route("GET", _DOMAINS, "domain:read", list_domains),
         Route("GET", _LIST, "domain:read", listed),
         Route("POST", _LIST, "domain:create", create),
         Route("GET", _ONE, "domain:read", get),

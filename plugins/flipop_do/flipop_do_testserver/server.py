@@ -14,6 +14,7 @@ from flipop_do_testserver.calls import NOT_FOUND, Call
 from flipop_do_testserver.control import new_control
 from flipop_do_testserver.domains import Domains
 from flipop_do_testserver.faults import DigitalOceanFault
+from flipop_do_testserver.firewalls import Firewalls
 from flipop_do_testserver.limits import RateLimits
 from tests.support.contract import Request
 from tests.support.httpserver import APIServer, Reply
@@ -38,8 +39,9 @@ class DigitalOceanServer(APIServer[DigitalOceanFault]):
         self.account = Account(self.settings)
         self.domains = Domains()
         self.limits = RateLimits(self.settings)
-        self.api = Api(self.account, self.domains)
-        self._control = new_control(self, self.account, self.domains, self.limits)
+        self.firewalls = Firewalls(self.account)
+        self.api = Api(self.account, self.domains, self.firewalls)
+        self._control = new_control(self, self.account, self.domains, self.firewalls, self.limits)
 
     def latency_seconds(self) -> float:
         """Return the setting of that name."""
@@ -83,8 +85,7 @@ class DigitalOceanServer(APIServer[DigitalOceanFault]):
         if fault:
             raise ApiError(400, fault, "bad_request")
         route, variables = found
-        scopes = {scope.strip() for scope in self.settings.scopes.split(",")}
-        if scopes != {""} and route.scope not in scopes:
+        if not self.settings.grants(route.scope):
             raise ApiError(403, "You are not authorized to perform this operation")
         body = json.loads(request.body) if request.body else {}
         return route.handler(Call(variables, dict(parse_qsl(query)), body, self.url))

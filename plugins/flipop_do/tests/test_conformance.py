@@ -24,6 +24,7 @@ REQUESTS = {
     "assign": ("POST", ACTIONS),
     "unassign": ("POST", ACTIONS),
     "delete": ("DELETE", ONE),
+    "verify": ("GET", r"/v2/(reserved_ips|droplets)$"),
 }
 
 
@@ -80,6 +81,10 @@ class Harness(IPProviderHarness):
 
     def with_wrong_credentials(self) -> IPProvider | None:
         return self._new_provider(WRONG_TOKEN)
+
+    def without_scope(self) -> tuple[IPProvider, str] | None:
+        self.server.settings.scopes = "reserved_ip:read,reserved_ip:update"
+        return self.provider, "droplet:read"
 
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0

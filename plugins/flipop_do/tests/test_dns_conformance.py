@@ -69,9 +69,13 @@ class Harness(DNSProviderHarness):
     def with_wrong_credentials(self) -> DNSProvider | None:
         return self._new_provider(WRONG_TOKEN)
 
+    def without_scope(self) -> tuple[DNSProvider, str] | None:
+        self.server.settings.scopes = "reserved_ip:read,droplet:read"
+        return self.provider, "domain:read"
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0
-        method = "GET" if operation == "get_record_set" else WRITES
+        method = "GET" if operation in {"get_record_set", "verify"} else WRITES
         self.server.faults.add(method, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
     def _relative(self, name: str) -> str:
