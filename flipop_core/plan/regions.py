@@ -18,14 +18,18 @@ def pool_region(pool: PoolView, nodes: Iterable[NodeView], region_of: RegionOf, 
     ``nodes`` are those that its nodeLabel selects. Empty leaves the choice to the provider. Raises ResourceInvalid when
     the nodes are in several regions, and when the pool's addresses are in another one.
     """
-    spec, ledger = pool.spec, pool.ledger
+    ledger, given = pool.ledger, pool.spec.region if pool.spec is not None else ""
+    told = {region_of(node.provider_id) for node in nodes if node.provider_id} - {""}
+    if pool.metadata.deletion_timestamp is not None:
+        # Nothing is to be done but to give back what it has, where that is.
+        begun = ledger.pending.region if ledger.pending is not None else ""
+        return ledger.region or begun or given or last_known or min(told, default="")
+    if not given and len(told) > 1:
+        mend = f"its nodes are in {', '.join(sorted(told))}: name one of these, or select nodes of one in nodeLabel"
+        raise ResourceInvalid("spec.region", given, mend, reason="AmbiguousRegion")
     recorded = ledger.region if ledger.allocated else ""
-    if recorded and pool.metadata.deletion_timestamp is not None:
-        return recorded  # nothing is to be done but to give them back
-    region = spec.region if spec is not None else ""
-    region = region or _region_of_nodes(nodes, region_of) or recorded or last_known
+    region = given or min(told, default="") or recorded or last_known
     if recorded and region != recorded:
-        given = spec.region if spec is not None else ""
         mend = f"the pool's addresses are in {recorded}, not in {region}: make another pool for another region"
         raise ResourceInvalid("spec.region", given, mend, reason="RegionChanged")
     return region
@@ -46,11 +50,3 @@ def in_region(
         else:
             served.append(node)
     return tuple(served), elsewhere
-
-
-def _region_of_nodes(nodes: Iterable[NodeView], region_of: RegionOf) -> str:
-    regions = {region_of(node.provider_id) for node in nodes if node.provider_id} - {""}
-    if len(regions) > 1:
-        mend = f"its nodes are in {', '.join(sorted(regions))}: name one of these, or select nodes of one in nodeLabel"
-        raise ResourceInvalid("spec.region", "", mend, reason="AmbiguousRegion")
-    return regions.pop() if regions else ""

@@ -67,6 +67,7 @@ def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
     nodes = {*moves.values(), *(firewall.nodes & fit)}
     step = plan_opening(firewall, nodes, now, fresh=bool(moves))
     if step.done:
+        plan = replace(plan, next_look=_soonest(plan.next_look, firewall.reread_at))
         return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
     return _with_steps(_without(observed, plan, moves), (firewall, step))
 
@@ -177,7 +178,10 @@ def _subject(action: Action) -> str:
 
 def _with_steps(plan: Plan, *steps: tuple[FirewallObservation, FirewallStep]) -> RoutedIPPlan:
     holds = tuple(step.hold for _, step in steps if step.hold is not None)
-    looks = [plan.next_look, *(hold.until for hold in holds)]
-    known = [moment for moment in looks if moment is not None]
-    plan = replace(plan, holds=(*plan.holds, *holds), next_look=min(known, default=None))
-    return RoutedIPPlan(plan, steps)
+    next_look = _soonest(plan.next_look, *(hold.until for hold in holds))
+    return RoutedIPPlan(replace(plan, holds=(*plan.holds, *holds), next_look=next_look), steps)
+
+
+def _soonest(*moments: float | None) -> float | None:
+    """Return the first of the moments; None and infinity are none."""
+    return min((each for each in moments if each is not None and each != float("inf")), default=None)

@@ -113,7 +113,8 @@ class Verification:
         if check.provider not in (None, provider):
             check = account.checks[role] = _Check()  # built anew, from other credentials perhaps
         check.provider = provider
-        check.used = True
+        if not check.used:
+            check.used, check.tried = True, False  # what nothing used was perhaps not tried again
         if not check.passed:
             self._queue.add(_key(ref))
 
@@ -128,8 +129,11 @@ class Verification:
         account = self._accounts.get(key)
         if account is None or account.calls is not None:
             return
-        checks = account.due(self._clock())
+        now = self._clock()
+        checks = account.due(now)
         if not checks:
+            if now < account.retry_at < float("inf"):
+                self._queue.add_after(key, account.retry_at - now)  # this came earlier, for another reason
             return
         calls = Calls(account.ref.provider, max_workers=1, metrics=self._metrics, clock=self._clock)
         account.calls = calls

@@ -11,12 +11,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from flipop_core.cluster import (
+    ENDPOINT_SLICES,
     EVENTS,
     FLOATING_IP_POOLS,
     LEASES,
     NODE_DNS_RECORD_SETS,
     NODES,
     PODS,
+    ROUTED_IP_ISSUERS,
+    ROUTED_IPS,
+    SECRETS,
+    SERVICES,
     ListPage,
     Query,
     ResourceType,
@@ -27,7 +32,20 @@ from flipop_core.errors import ClusterError, ClusterUnavailable, Expired
 from flipop_core.testing.kubestorage import Backup, Collection, MemoryWatch, Storage
 from flipop_core.testing.kubewrites import NAMESPACES, Writes
 
-RESOURCES = (NAMESPACES, NODES, PODS, EVENTS, LEASES, FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS)
+RESOURCES = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICES,
+    ENDPOINT_SLICES,
+    SECRETS,
+    EVENTS,
+    LEASES,
+    FLOATING_IP_POOLS,
+    NODE_DNS_RECORD_SETS,
+    ROUTED_IPS,
+    ROUTED_IP_ISSUERS,
+)
 
 _Result = TypeVar("_Result")
 
