@@ -1,0 +1,104 @@
+"""EC2 instances as nodes: their provider IDs, and which private addresses an Elastic IP can be put on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from flipop_core import Rejected
+
+PROVIDER = "aws"
+CNI_DESCRIPTION = "aws-K8S-"
+"""How the VPC CNI describes the interfaces that it attaches (amazon-vpc-cni-k8s, pkg/awsutils)."""
+
+_NODE = re.compile(r"aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]+)")
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
+_ELSEWHERE = "aws-interface:///"
+
+
+class PrivateAddress(msgspec.Struct, frozen=True, gc=False):
+    """A private IPv4 address of an interface. ``elastic_ip`` is the Elastic IP on it, empty for none."""
+
+    address: str
+    primary: bool
+    elastic_ip: str = ""
+
+
+class Instance(msgspec.Struct, frozen=True, gc=False):
+    """An instance: its primary interface, and the addresses there that an Elastic IP can be put on, primary one first.
+
+    ``state`` is EC2's: ``pending``, ``running``, ``stopping``, ``stopped``, ``shutting-down`` or ``terminated``.
+    """
+
+    id: str
+    zone: str
+    state: str = "running"
+    vpc: str = ""
+    interface: str = ""
+    addresses: tuple[PrivateAddress, ...] = ()
+
+    @property
+    def provider_id(self) -> str:
+        """The instance as a node's ``spec.providerID``."""
+        return f"aws:///{self.zone}/{self.id}"
+
+
+def region_of(provider_id: str) -> str:
+    """Return the region of a node, also in a local or wavelength zone; empty for what is no EC2 instance."""
+    node = _NODE.fullmatch(provider_id)
+    region = _REGION.match(node["zone"]) if node is not None else None
+    return region[0] if region is not None else ""
+
+
+def instance_id(operation: str, provider_id: str) -> str:
+    """Return the instance ID of a node. Raises Rejected."""
+    node = _NODE.fullmatch(provider_id)
+    if node is None:
+        raise Rejected(
+            f"{provider_id!r} is no EC2 instance: a node's provider ID is aws:///<zone>/<instance ID>",
+            provider=PROVIDER,
+            operation=operation,
+        )
+    return node["instance"]
+
+
+def instance_ids(provider_ids: Iterable[str]) -> dict[str, str]:
+    """Return the instance IDs of those that are EC2 instances, by provider ID."""
+    found = {provider_id: _NODE.fullmatch(provider_id) for provider_id in provider_ids}
+    return {provider_id: node["instance"] for provider_id, node in found.items() if node is not None}
+
+
+def holder_elsewhere(interface: str) -> str:
+    """Return what holds an address that is on an interface without an instance: a NAT gateway's, a load balancer's.
+
+    It has the form of no node, so that the address counts as held and belongs to no candidate.
+    """
+    return f"{_ELSEWHERE}{interface}"
+
+
+def instance_of(answer: Mapping[str, Any]) -> Instance:
+    """Return an instance of a ``DescribeInstances`` answer."""
+    interfaces = answer.get("NetworkInterfaces") or ()
+    primary = next((each for each in interfaces if each.get("Attachment", {}).get("DeviceIndex") == 0), None)
+    managed = any(str(each.get("Description", "")).startswith(CNI_DESCRIPTION) for each in interfaces)
+    addresses = tuple(map(_private_address, primary.get("PrivateIpAddresses") or ())) if primary is not None else ()
+    # The CNI gives an interface's other addresses to pods: an Elastic IP there would lead to one of them.
+    usable = [each for each in addresses if each.primary or not managed]
+    return Instance(
+        id=answer["InstanceId"],
+        zone=answer.get("Placement", {}).get("AvailabilityZone", ""),
+        state=answer.get("State", {}).get("Name", ""),
+        vpc=answer.get("VpcId", ""),
+        interface=primary.get("NetworkInterfaceId", "") if primary is not None else "",
+        addresses=tuple(sorted(usable, key=lambda each: not each.primary)),
+    )
+
+
+def _private_address(answer: Mapping[str, Any]) -> PrivateAddress:
+    association = answer.get("Association") or {}
+    # A public address that EC2 gave the instance at launch gives way to an Elastic IP; its owner is "amazon".
+    elastic = association.get("PublicIp", "") if association.get("IpOwnerId") != "amazon" else ""
+    return PrivateAddress(answer["PrivateIpAddress"], bool(answer.get("Primary")), elastic)
