@@ -14,9 +14,10 @@ For every method of every protocol here:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
+from msgspec import Meta
 
 from flipop_core.model import AddressRecord, Created, CreateRequest, MutationResult
 
@@ -238,13 +239,13 @@ class FirewallRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """An inbound rule: these sources may reach the ports ``port`` to ``end_port``.
 
     ``protocol`` is ``tcp`` or ``udp``; ``end_port`` 0 means ``port`` alone; ``sources`` are CIDRs, sorted. A rule that
-    the project adds has one port.
+    the project adds has one port. The descriptions are for the status of resources, which records such rules.
     """
 
-    protocol: str
-    port: int
-    end_port: int = 0
-    sources: tuple[str, ...] = ("0.0.0.0/0", "::/0")
+    protocol: Annotated[str, Meta(description="tcp or udp.")]
+    port: Annotated[int, Meta(description="Port, or the first of several.")]
+    end_port: Annotated[int, Meta(description="Last of several ports. 0: there is one.")] = 0
+    sources: Annotated[tuple[str, ...], Meta(description="CIDRs, sorted.")] = ("0.0.0.0/0", "::/0")
 
 
 class Firewall(msgspec.Struct, frozen=True, gc=False):

@@ -47,6 +47,28 @@ class TestProviders:
         assert isinstance(registry.dns_provider("cloud"), DNSProvider)
         assert isinstance(registry.firewall_provider("cloud"), FirewallProvider)
 
+    def test_each_region_has_its_own_where_the_factory_tells_regions(self) -> None:
+        registry = registry_with(factory(region_of=lambda provider_id: "east"))
+        east, west = registry.ip_provider("cloud", region="east"), registry.ip_provider("cloud", region="west")
+        assert isinstance(east, Provider)
+        assert isinstance(west, Provider)
+        assert east is registry.ip_provider("cloud", region="east")
+        assert east is not west
+        assert [each.context.region for each in (east, west) if each.context is not None] == ["east", "west"]
+        plain = registry_with(factory())
+        assert plain.ip_provider("cloud", region="east") is plain.ip_provider("cloud")
+
+    def test_given_credentials_replace_those_of_the_environment(self) -> None:
+        registry = registry_with(factory())
+        other = registry.firewall_provider("cloud", credentials={"CLOUD_TOKEN": "another token", "HOME": "/"})
+        assert isinstance(other, Provider)
+        assert other.context is not None
+        assert dict(other.context.credentials) == {"CLOUD_TOKEN": "another token"}
+        assert other is registry.firewall_provider("cloud", credentials={"HOME": "/", "CLOUD_TOKEN": "another token"})
+        assert other is not registry.firewall_provider("cloud")
+        with pytest.raises(ConfigError, match="CLOUD_TOKEN in its Secret"):
+            registry.dns_provider("cloud", credentials={})
+
     def test_many_threads_build_once(self) -> None:
         built: list[Provider] = []
         together = threading.Barrier(8)
@@ -158,7 +180,9 @@ class TestProviders:
             find_created = "not callable"
 
         registry = registry_with(factory(build=lambda context: Half()))
-        with pytest.raises(PluginLoadError, match="is no IPProvider: Half has no verify, list_addresses, node_limits, find_created"):
+        with pytest.raises(
+            PluginLoadError, match="is no IPProvider: Half has no verify, list_addresses, node_limits, find_created"
+        ):
             registry.ip_provider("cloud")
         with pytest.raises(PluginLoadError, match="is no DNSProvider"):
             registry.dns_provider("cloud")

@@ -39,7 +39,7 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
     if wanted != observed.has_finalizer:
         draft.act(SetFinalizer(present=wanted))
     _plan_reads(draft)
-    if draft.assessment.addresses or draft.assessment.lacking:
+    if draft.assessment.addresses or draft.assessment.lacking or creation_unfinished(observed):
         _plan_assignments(draft)
         plan_creation(draft)
         if observed.spec.reclaim_policy == "Delete":

@@ -14,6 +14,7 @@ from flipop_core.model import CreateRequest, Key
 from flipop_core.resources.base import Resource
 from flipop_core.resources.routed import (
     FIREWALL_ENTRIES_ANNOTATION,
+    LAST_PORT,
     FirewallEntries,
     RoutedIPIssuerSpec,
     RoutedIPIssuerStatus,
@@ -268,6 +269,9 @@ def _checked_pool(spec: FloatingIPPoolSpec) -> FloatingIPPoolSpec:
     if spec.desired_ips == 0 and not spec.ips and spec.ip_selector is None:
         mend = "set it to 1 or more, or name existing addresses in spec.ips, or select some by spec.ipSelector"
         raise ResourceInvalid("spec.desiredIPs", 0, mend)
+    tags = spec.ip_selector.tags if spec.ip_selector is not None else {}
+    if any(not 1 <= len(key) <= 128 for key in tags):
+        raise ResourceInvalid("spec.ipSelector.tags", tags, "a key has 1 to 128 characters")
     return msgspec.structs.replace(spec, ips=_canonical_ips(spec.ips))
 
 
@@ -291,8 +295,9 @@ def _checked_routed_ip(spec: RoutedIPSpec) -> RoutedIPSpec:
 
 
 def _checked_issuer(spec: RoutedIPIssuerSpec) -> RoutedIPIssuerSpec:
-    if spec.node_port_range and not spec.node_ports:
-        raise ResourceInvalid("spec.nodePortRange", spec.node_port_range, "write first and last port, as 30000-32767")
+    if spec.node_port_range and (not spec.node_ports or spec.node_ports[-1] > LAST_PORT):
+        mend = f"write a first and a last port of at most {LAST_PORT}, as 30000-32767"
+        raise ResourceInvalid("spec.nodePortRange", spec.node_port_range, mend)
     return spec
 
 

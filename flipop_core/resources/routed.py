@@ -18,30 +18,43 @@ FIREWALL_ENTRIES_ANNOTATION = "flipop.digitalocean.com/firewall-entries"
 
 DEFAULT_NODE_PORT_RANGE = "30000-32767"
 ANY_NAMESPACE = "*"
+LAST_PORT = 65535
 
 _PORT_RANGE = "^([0-9]{1,5}-[0-9]{1,5})?$"
+
+# As the API server wants names, so that a reference that cannot mean anything is refused, not looked for in vain.
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_IS_LABEL = f"^{_LABEL}$"
+_IS_LABEL_OR_EMPTY = f"^({_LABEL})?$"
+_IS_LABEL_OR_ANY = f"^({_LABEL}|[*])$"
+_IS_SUBDOMAIN = f"^{_LABEL}([.]{_LABEL})*$"
 
 
 class SecretReference(Resource, frozen=True):
     """A Secret by namespace and name."""
 
-    namespace: Annotated[str, Meta(description="Namespace of the Secret.", min_length=1, max_length=63)]
-    name: Annotated[str, Meta(description="Name of the Secret.", min_length=1, max_length=253)]
+    namespace: Annotated[str, Meta(description="Namespace of the Secret.", max_length=63, pattern=_IS_LABEL)]
+    name: Annotated[str, Meta(description="Name of the Secret.", max_length=253, pattern=_IS_SUBDOMAIN)]
 
 
 class ServiceReference(Resource, frozen=True):
     """A Service by namespace and name."""
 
-    name: Annotated[str, Meta(description="Name of the Service.", min_length=1, max_length=253)]
+    name: Annotated[str, Meta(description="Name of the Service.", max_length=63, pattern=_IS_LABEL)]
     namespace: Annotated[
-        str, Meta(description="Namespace of the Service. Default: that of the RoutedIP.", max_length=63)
+        str,
+        Meta(
+            description="Namespace of the Service. Default: that of the RoutedIP.",
+            max_length=63,
+            pattern=_IS_LABEL_OR_EMPTY,
+        ),
     ] = ""
 
 
 class IssuerReference(Resource, frozen=True):
     """A RoutedIPIssuer by name."""
 
-    name: Annotated[str, Meta(description="Name of the RoutedIPIssuer.", min_length=1, max_length=253)]
+    name: Annotated[str, Meta(description="Name of the RoutedIPIssuer.", max_length=253, pattern=_IS_SUBDOMAIN)]
 
 
 class RoutedIPIssuerSpec(Resource, frozen=True):
@@ -92,7 +105,7 @@ class RoutedIPIssuerSpec(Resource, frozen=True):
         Meta(description="routedIPReclaimPolicy of RoutedIPs that name none. Default: Retain."),
     ] = msgspec.field(default="Retain", name="routedIPReclaimPolicy")
     service_namespaces: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=63)], ...],
+        tuple[Annotated[str, Meta(max_length=63, pattern=_IS_LABEL_OR_ANY)], ...],
         Meta(
             description="Namespaces whose Services a RoutedIP of another namespace may name; * is all. Absent: a "
             "RoutedIP may name Services of its own namespace only.",
@@ -178,7 +191,10 @@ class FirewallEntries(Resource, frozen=True):
     name: Annotated[str, Meta(description="Firewall, as the spec names it.")]
     region: Annotated[str, Meta(description="Region of the account.")] = ""
     credentials: Annotated[str, Meta(description="Secret with the credentials, as namespace/name.")] = ""
-    rules: Annotated[tuple[FirewallRule, ...], Meta(description="Rules, sorted.")] = ()
+    rules: Annotated[
+        tuple[Annotated[FirewallRule, Meta(description="A rule for one port.")], ...],
+        Meta(description="Rules, sorted."),
+    ] = ()
     nodes: Annotated[tuple[str, ...], Meta(description="Provider IDs of nodes, sorted.")] = ()
 
     def is_same_firewall(self, other: FirewallEntries) -> bool:
@@ -244,8 +260,9 @@ ROUTED_SPEC_RULES = {
     "RoutedIPIssuer": (
         cel_rule(
             "!has(self.nodePortRange) || self.nodePortRange == '' || "
-            "int(self.nodePortRange.split('-')[0]) <= int(self.nodePortRange.split('-')[1])",
-            "must be a first and a last port, such as 30000-32767",
+            "int(self.nodePortRange.split('-')[0]) <= int(self.nodePortRange.split('-')[1]) && "
+            f"int(self.nodePortRange.split('-')[1]) <= {LAST_PORT}",
+            f"must be a first and a last port of at most {LAST_PORT}, such as 30000-32767",
             ".nodePortRange",
         ),
     ),

@@ -140,15 +140,15 @@ class IPSelector(Resource, frozen=True):
     """Which existing addresses belong to the pool."""
 
     tags: Annotated[
-        dict[
-            Annotated[str, Meta(max_length=128)],
-            Annotated[str, Meta(max_length=256)],
-        ],
+        dict[str, Annotated[str, Meta(description="Value of the tag.", max_length=256)]],
         Meta(
-            description="Tags, by key, all of which an address must have. It leaves the pool where it is when it loses "
-            "one.",
+            description="Tags, by key, all of which an address must have. One that loses a tag leaves the pool, and "
+            "stays where it is.",
             min_length=1,
             max_length=50,
+            extra_json_schema=cel_rules(
+                cel_rule("self.all(key, key.size() > 0 && key.size() <= 128)", "a key has 1 to 128 characters")
+            ),
         ),
     ]
 

@@ -160,6 +160,7 @@ class Manager:
             accounts=self.pool_accounts,
             account_of=lambda ref: self._accounts.get(_account_key(ref)),
             use_credentials=self._use_credentials,
+            verify=lambda ref, provider: self.verification.use("firewall", ref, provider),
             node_refused=self._firewall_refused,
             changed=self._routed_ip_changed,
             listed=self._listed,
@@ -288,6 +289,7 @@ class Manager:
             if ref.credentials == secret:
                 provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=credentials)
                 account.use(provider)
+                self.verification.use("ip", ref, provider)
 
     def _firewall_refused(self, key: Key, action: FirewallAction, error: FlipopError) -> None:
         self.controller.firewall_refused(key, action, error)

@@ -10,6 +10,7 @@ from flipop_core.config import Settings
 from flipop_core.errors import FlipopError
 from flipop_core.model import AccountRef, Key
 from flipop_core.plan.firewall import FirewallAction
+from flipop_core.providers import FirewallProvider
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import IssuerView, RoutedIPView, decode_issuer, decode_routed_ip
 from flipop_core.runtime.accounts import Account
@@ -53,6 +54,7 @@ class Routing:
         accounts: PoolAccounts,
         account_of: Callable[[AccountRef], Account | None],
         use_credentials: Callable[[str, Mapping[str, str]], None],
+        verify: Callable[[AccountRef, FirewallProvider], None],
         node_refused: Callable[[Key, FirewallAction, FlipopError], None],
         changed: Callable[[RoutedIPView | None, RoutedIPView | None], None],
         listed: Callable[[], None],
@@ -65,6 +67,7 @@ class Routing:
         self._clocks = clocks
         self._metrics = metrics
         self._use_credentials = use_credentials
+        self._verify = verify
         self._node_refused = node_refused
         self._changed = changed
         self._listed = listed
@@ -177,9 +180,11 @@ class Routing:
         account = self._firewalls.get(ref)
         if account is None:
             credentials = self.credentials.values(ref.credentials) if ref.credentials else None
+            provider = self._registry.firewall_provider(ref.provider, region=ref.region, credentials=credentials)
+            self._verify(ref, provider)
             account = self._firewalls[ref] = FirewallAccount(
                 ref.provider,
-                self._registry.firewall_provider(ref.provider, region=ref.region, credentials=credentials),
+                provider,
                 lock=self._lock,
                 fence=self._fence,
                 wake=self._wake,
@@ -195,7 +200,9 @@ class Routing:
         values = self.credentials.values(secret)
         for ref, firewall in self._firewalls.items():
             if ref.credentials == secret:
-                firewall.use(self._registry.firewall_provider(ref.provider, region=ref.region, credentials=values))
+                provider = self._registry.firewall_provider(ref.provider, region=ref.region, credentials=values)
+                firewall.use(provider)
+                self._verify(ref, provider)
         for issuer in self.issuers.store.values():
             self._queue.add(issuer.key)
         self._use_credentials(secret, values)

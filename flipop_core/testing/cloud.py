@@ -50,9 +50,9 @@ class CloudConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``capabilities`` are both declared and kept. ``regions`` exist; with ``check_regions`` an address serves only nodes
     of its own; with ``regional`` each is an account of its own, and a node's provider ID tells its region. ``tags``: a
     created address carries its claim; without, an earlier creation shows by comparison only. ``address_pools`` are
-    those to create from. ``address_limit`` is the account's, None for none. ``action_seconds``: how long an assignment is in
-    progress, 0 for at once. ``latency_seconds``: how long each call takes. ``token``: the one that is accepted, empty
-    for any.
+    those to create from. ``address_limit`` is the account's, None for none. ``action_seconds``: how long an assignment
+    is in progress, 0 for at once. ``latency_seconds``: how long each call takes. ``token``: the one that is accepted,
+    empty for any.
     """
 
     capabilities: ProviderCapabilities = DEFAULT_CAPABILITIES

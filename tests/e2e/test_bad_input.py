@@ -140,6 +140,7 @@ def test_a_ttl_below_the_providers_minimum_is_told_and_the_addresses_serve(world
 
 
 def test_a_wrong_token_is_told_and_is_no_reason_for_a_storm(world: World) -> None:
+    world.expected_errors.add("credentials refused")
     world.cloud.settings.token = "another token"
     (node,) = world.nodes(1)
     address = world.cloud.account.add_address()

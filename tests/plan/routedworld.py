@@ -311,8 +311,9 @@ class RoutedProcess(Process):
         observed, planned = self.plan_routed(key)
         self.world.check(observed.addresses, plan_pool(observed.addresses, now), now)
         plan = planned.plan
-        looks = [plan.next_look, *([observed.firewall.reread_at] if observed.firewall is not None else [])]
-        self.looks[key] = min((m for m in looks if m is not None and m > now), default=now + RECHECK_SECONDS)
+        self.looks.pop(key, None)
+        if plan.next_look is not None:
+            self.looks[key] = plan.next_look
         if plan.reread_all:
             self.account.read_all(key)
         elif plan.reread:

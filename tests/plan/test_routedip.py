@@ -399,6 +399,13 @@ def test_a_move_that_waits_says_for_what_and_looks_again() -> None:
     assert plan.next_look == NOW + 60
 
 
+def test_at_rest_it_looks_when_the_firewall_is_to_be_read_again() -> None:
+    opened = firewall("80 m1", "80 m1", "80 m1", reread_at=NOW + 300)
+    assert plan_routed_ip(observe("m1", firewall=opened), NOW).plan.next_look == NOW + 300
+    assert plan_routed_ip(observe("m1", firewall=firewall("80 m1", "80 m1")), NOW).plan.next_look is None
+    assert told(observe("m1", firewall=replace(opened, reread_at=NOW))) == ["read fw"]
+
+
 def test_a_step_is_with_one_firewall_at_a_time() -> None:
     formers = (firewall("80", "", "80", name="old"), firewall("80", "", "80", name="older", id_="f-3"))
     planned: RoutedIPPlan = plan_routed_ip(observe("m1", former=formers), NOW)

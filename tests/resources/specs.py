@@ -78,6 +78,8 @@ ACCEPTED = (
     Case("a null match and null tolerations", POOL, pool_match(tolerations=None)),
     Case("null in place of what is optional", POOL, pool(region=None, match=None, assignmentCoolOffSeconds=None)),
     Case("nothing but addresses", POOL, {"provider": "digitalocean", "ips": ["203.0.113.7"]}),
+    Case("nothing but tags", POOL, {"provider": "aws", "ipSelector": {"tags": {"team": "web", "kubernetes.io/x": ""}}}),
+    Case("an address pool", POOL, pool(addressPool="ipv4pool-ec2-0123456789abcdef0")),
     Case("an address that belongs to its user", POOL, pool(ips=["192.0.2.1"])),
     Case("IPv6", POOL, pool(ips=["2001:DB8::0001", "::1"])),
     Case("an address twice", POOL, pool(ips=["203.0.113.7", "203.0.113.7"])),
@@ -108,6 +110,12 @@ ACCEPTED = (
 )
 
 REFUSED = (
+    Case("a selector without tags", POOL, pool(ipSelector={}), "spec.ipSelector.tags"),
+    Case("a selector of no tag", POOL, pool(ipSelector={"tags": {}}), "spec.ipSelector.tags"),
+    Case("an empty key", POOL, pool(ipSelector={"tags": {"": "web"}}), "spec.ipSelector.tags"),
+    Case("a long key", POOL, pool(ipSelector={"tags": {"k" * 129: "web"}}), "spec.ipSelector.tags"),
+    Case("51 tags", POOL, pool(ipSelector={"tags": {f"k{n}": "" for n in range(51)}}), "spec.ipSelector.tags"),
+    Case("a long address pool", POOL, pool(addressPool="p" * 257), "spec.addressPool"),
     Case("no provider", POOL, {"desiredIPs": 1}, "spec.provider"),
     Case("a null provider", POOL, pool(provider=None), "spec.provider"),
     Case("an empty provider", POOL, pool(provider=""), "spec.provider"),

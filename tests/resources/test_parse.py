@@ -20,6 +20,7 @@ from flipop_core.resources.parse import (
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
+    ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
     Condition,
     DNSRecordSet,
@@ -282,6 +283,7 @@ def test_an_unreadable_pending_creation_is_none_and_costs_no_address() -> None:
         AddressLedger(),
         AddressLedger(created=("203.0.113.7", "2001:db8::1")),
         AddressLedger(adopted=("203.0.113.7",)),
+        AddressLedger(created=("203.0.113.7",), region="eu-west-1"),
         AddressLedger(
             created=("203.0.113.7",),
             adopted=("203.0.113.8",),
@@ -298,6 +300,7 @@ def test_a_merge_patch_of_the_ledger_removes_what_is_gone() -> None:
     assert AddressLedger(created=("203.0.113.7",)).annotations() == {
         ALLOCATED_IPS_ANNOTATION: "203.0.113.7",
         ADOPTED_IPS_ANNOTATION: None,
+        ALLOCATED_REGION_ANNOTATION: None,
         PENDING_CREATION_ANNOTATION: None,
     }
 

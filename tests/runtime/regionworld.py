@@ -11,14 +11,17 @@ from flipop_core.config import Settings
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.runtime.manager import Manager
-from flipop_core.testing import CloudConfig, InMemoryCloud, InMemoryKubeAPI, in_memory_factories
+from flipop_core.testing.cloud import CloudConfig, InMemoryCloud
 from flipop_core.testing.faults import Call
+from flipop_core.testing.kubeapi import InMemoryKubeAPI
+from flipop_core.testing.providers import in_memory_factories
 
 EAST, WEST = "east", "west"
 CAPABILITIES = ProviderCapabilities(
     address_families=("IPv4", "IPv6"), node_limits=True, address_tags=True, address_pools=True
 )
 QUIET_SECONDS = 0.2
+MUTATIONS = ("create", "assign", "unassign", "delete")
 
 T = TypeVar("T")
 
@@ -102,14 +105,15 @@ class RegionWorld:
 
         return self.until(active, f"{count} active addresses of {name}: {self.status(name)}")
 
-    def until_quiet(self) -> None:
-        """Wait until nothing has been called or written for a while."""
+    def until_quiet(self, *, reads: bool = False) -> None:
+        """Wait until nothing has been called or written for a while; with ``reads``, reads go on."""
         seen: tuple[int, str] | None = None
         since = time.monotonic()
         deadline = since + 10.0
         while time.monotonic() - since < QUIET_SECONDS:
             assert time.monotonic() < deadline, "this does not come to rest"
-            now = (len(self.calls()), self.api.resource_version)
+            calls = self.calls(*MUTATIONS) if reads else self.calls()
+            now = (len(calls), self.api.resource_version)
             if now != seen:
                 seen, since = now, time.monotonic()
             time.sleep(0.01)

@@ -333,10 +333,10 @@ def test_to_observe_a_deleted_pool_changes_nothing(world: World) -> None:
     with manager.lock:
         pool = planner.until(lambda: manager.pools.store.get("default", "pool"), "listed")
         assert pool is not None
-        planner.until(lambda: manager.controller.observe(pool), "observed")
+        planner.until(lambda: manager.controller.propose(pool), "observed")
     calls = len(world.dns_calls())
     with manager.lock:
-        manager.controller.observe(pool)
+        manager.controller.propose(pool)
     time.sleep(0.1)
     assert world.values() == addresses
     assert not [call for call in world.dns_calls()[calls:] if call.operation == "delete_record_set"]

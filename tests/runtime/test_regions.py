@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flipop_core.cluster import FLOATING_IP_POOLS, NODES
+from flipop_core.errors import Unavailable
 from flipop_core.model import AccountRef
 
 from .regionworld import EAST, WEST, RegionWorld
@@ -183,9 +184,9 @@ def test_a_deleted_pool_gives_back_what_it_created_in_its_region_whatever_the_no
 def test_a_creation_in_doubt_is_looked_for_in_the_region_it_was_begun_in(world: RegionWorld) -> None:
     world.node("n1", EAST, side="e")
     world.node("n2", WEST, side="w")
-    world.cloud.faults.add("create", "lost")
+    world.cloud.faults.add("create", after_effect=True)
     world.pool(desiredIPs=1, match={"nodeLabel": "side=e"})
-    world.cloud.faults.add("find_created", "unavailable", times=3)
+    world.cloud.faults.add("find_created", error=Unavailable("away"), times=1)
     world.start()
     world.until(lambda: world.calls("find_created"), "a look for it")
     world.edit(match={"nodeLabel": "side=w"})

@@ -214,8 +214,10 @@ def test_a_refusal_before_all_that_is_configured_is_looked_at_is_not_tried_again
     rig.use("ip")
     rig.run_for(UNUSED_SECONDS)
     assert rig.calls() == (1, 0)
-    rig.begin()  # leading again
+    rig.run_for(RECHECK_SECONDS)
     assert rig.calls() == (2, 0)
+    rig.begin()  # leading again
+    assert rig.calls() == (3, 0)
 
 
 def test_a_token_that_is_good_for_nothing_is_an_error_though_nothing_uses_it(logs: list[Any]) -> None:

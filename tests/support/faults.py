@@ -39,7 +39,7 @@ class Fault(msgspec.Struct, kw_only=True):
     """What happens to some of the next requests.
 
     Those whose method matches ``method`` (any when empty) and in whose path ``path`` is found, both regular
-    expressions. ``times``: how many; below 0 means for ever. ``message`` goes into the error body; ``headers`` are
+    expressions. ``times``: how many, after the first ``skip``; below 0 means for ever. ``message`` goes into the error body; ``headers`` are
     added to the answer. The stand-in of one API adds what else its error bodies have.
     """
 
@@ -47,6 +47,7 @@ class Fault(msgspec.Struct, kw_only=True):
     method: str = ""
     path: str = ""
     times: int = 1
+    skip: int = 0
     status: int = 500
     message: str = "Unexpected server-side error"
     text: str = ""
@@ -92,6 +93,9 @@ class Faults(Generic[F]):
         with self._lock:
             for fault in self._script:
                 if fault.times and re.fullmatch(fault.method or ".*", method) and re.search(fault.path, path):
+                    if fault.skip:
+                        fault.skip -= 1
+                        continue
                     fault.times -= 1
                     return fault
         return None

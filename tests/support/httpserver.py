@@ -27,10 +27,10 @@ _JSON = {"content-type": "application/json"}
 
 
 class Reply(NamedTuple):
-    """An answer; ``body`` None means no content. ``headers`` are added to the usual ones."""
+    """An answer; ``body`` is JSON, or raw, or None for no content. ``headers`` are added to the usual ones."""
 
     status: int
-    body: dict[str, Any] | None = None
+    body: dict[str, Any] | bytes | None = None
     headers: Mapping[str, str] = {}
 
 
@@ -38,8 +38,12 @@ class APIServer(Generic[F]):
     """One account behind one loopback port, in threads of its own. A context manager. Subclass it per API.
 
     ``url`` is the endpoint, whose path is ``prefix``; ``violations`` are what broke the API's document; ``contract`` is
-    None when that is absent. Requests, the journal and the control paths (``/_test/…``) know no prefix.
+    None when that is absent. Requests, the journal and the control paths (``/_test/…``) know no prefix. An empty
+    ``document`` is an API without one.
     """
+
+    content_type = "application/json"
+    """Of all answers that have a body."""
 
     def __init__(
         self,
@@ -57,14 +61,14 @@ class APIServer(Generic[F]):
         self.faults = Faults(fault)
         self.journal = Journal()
         self.violations: list[str] = []
-        self.contract: Contract | None = load_contract(document)
+        self.contract: Contract | None = load_contract(document) if document else None
         self.stopping = threading.Event()
         self._http = _HTTPServer((host, port), self)
         self.url = f"http{'s' if ssl_context else ''}://{host}:{self._http.server_address[1]}{prefix}"
         if ssl_context:
             self._http.socket = ssl_context.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name=name, daemon=True)
-        if self.contract is None:
+        if document and self.contract is None:
             _logger.warning("not checking requests and responses: %s is absent", document_path(document).name)
 
     # What a subclass supplies
@@ -81,13 +85,35 @@ class APIServer(Generic[F]):
         """Return the answer that the API gives. It has its effect."""
         raise NotImplementedError
 
-    def error_body(self, fault: F, status: int) -> dict[str, Any]:
+    def error_body(self, fault: F, status: int) -> dict[str, Any] | bytes:
         """Return the body of an error answer that a fault makes."""
         raise NotImplementedError
 
     def control(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
         """Answer a request to a control path."""
         raise NotImplementedError
+
+    # What a subclass may change
+
+    def new_entry(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Entry:
+        """Return what the journal says of a request. ``headers`` have lower-case names."""
+        entry = Entry(time.monotonic(), method, path, query, _loose_json(body))
+        entry.user_agent = headers.get("user-agent", "")
+        return entry
+
+    def is_watched(self, entry: Entry) -> bool:
+        """Return whether the request is kept in the journal, waits and can meet a fault."""
+        del entry
+        return True
+
+    def find_fault(self, entry: Entry) -> F | None:
+        """Return the fault that the request meets."""
+        return self.faults.take(entry.method, entry.path)
+
+    def answered(self, entry: Entry, status: int, body: bytes) -> None:
+        """Note the status that is about to be sent; ``body`` is the whole of the answer."""
+        del body
+        entry.status = status
 
     # What it gets
 
@@ -192,27 +218,34 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = owner.control(self.command, path, json.loads(body) if body else {})
             self._send(status, _JSON, answer)
             return
-        entry = Entry(time.monotonic(), self.command, path, parts.query, _loose_json(body))
-        entry.user_agent = self.headers.get("user-agent", "")
-        owner.journal.add(entry)
-        owner.stopping.wait(owner.latency_seconds())
-        fault = owner.faults.take(self.command, path)
-        entry.fault = fault.kind if fault else ""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        entry = owner.new_entry(self.command, path, parts.query, headers, body)
+        fault = self._admit(entry)
         if fault and fault.kind not in AFTER_EFFECT:
             self._fail(fault, entry)
             return
-        headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.command, path, parts.query, headers, body)
         reply = owner.answer(request, parts.query, headers)
-        answer = b"" if reply.body is None else json.dumps(reply.body).encode()
-        sent = _JSON if reply.body is not None else {}
+        answer = b"" if reply.body is None else _encoded(reply.body)
+        sent = {"content-type": owner.content_type} if reply.body is not None else {}
         sent = {**sent, "x-request-id": f"req-{id(entry):x}", **reply.headers}
         owner.check(request, reply, sent, answer)
         if fault:
             self._spoil(fault, entry, reply.status, sent, answer)
         else:
-            entry.status = reply.status
+            owner.answered(entry, reply.status, answer)
             self._send(reply.status, sent, answer)
+
+    def _admit(self, entry: Entry) -> Any:
+        """Keep the request and let it wait; return the fault that it meets, if any."""
+        owner = self.server.owner
+        if not owner.is_watched(entry):
+            return None
+        owner.journal.add(entry)
+        owner.stopping.wait(owner.latency_seconds())
+        fault = owner.find_fault(entry)
+        entry.fault = fault.kind if fault else ""
+        return fault
 
     def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self._send_head(status, headers, len(body))
@@ -268,15 +301,20 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def _send_error_body(self, fault: Any, entry: Entry, status: int, headers: Mapping[str, str]) -> None:
-        entry.status = status
-        body = json.dumps(self.server.owner.error_body(fault, status)).encode()
-        self._send(status, {**_JSON, **headers}, body)
+        owner = self.server.owner
+        body = _encoded(owner.error_body(fault, status))
+        owner.answered(entry, status, body)
+        self._send(status, {"content-type": owner.content_type, **headers}, body)
 
     def _drop(self) -> None:
         with contextlib.suppress(OSError):
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
         self.close_connection = True
+
+
+def _encoded(body: dict[str, Any] | bytes) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
 def _loose_json(body: bytes) -> Any:

@@ -11,7 +11,7 @@ from flipop_core import ProviderCapabilities
 from flipop_core.testing import CloudConfig, InMemoryIPProvider, IPProviderContract, IPProviderHarness
 from flipop_core.testing.harness import raises
 
-from . import wrong
+from . import verify_wrong, wrong
 from .memory import ASYNCHRONOUS, CAPABILITIES, DEFAULT, UNTAGGED, BareHarness, MemoryHarness
 from .rules import exercise, rules_of, run_rule_of, skipped_rules
 
@@ -211,23 +211,23 @@ WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
     ],
     "test_unknown_node_is_not_found": [(wrong.NotFoundIsRejected, DEFAULT)],
     "test_verify_accepts_good_credentials": [
-        (wrong.VerifyWrites, DEFAULT),
-        (wrong.VerifyTells, DEFAULT),
+        (verify_wrong.VerifyWrites, DEFAULT),
+        (verify_wrong.VerifyTells, DEFAULT),
     ],
-    "test_verify_answered_5xx_is_retryable": [(wrong.VerifyFailsAsDenied, DEFAULT)],
+    "test_verify_answered_5xx_is_retryable": [(verify_wrong.VerifyFailsAsDenied, DEFAULT)],
     "test_verify_names_the_missing_scope": [
-        (wrong.VerifyHidesTheScope, DEFAULT),
-        (wrong.VerifiesNothing, DEFAULT),
+        (verify_wrong.VerifyHidesTheScope, DEFAULT),
+        (verify_wrong.VerifiesNothing, DEFAULT),
     ],
     "test_verify_refuses_wrong_credentials": [
-        (wrong.VerifiesNothing, DEFAULT),
-        (wrong.VerifyDenialIsRejected, DEFAULT),
-        (wrong.VerifyShowsSecrets, DEFAULT),
+        (verify_wrong.VerifiesNothing, DEFAULT),
+        (verify_wrong.VerifyDenialIsRejected, DEFAULT),
+        (verify_wrong.VerifyShowsSecrets, DEFAULT),
     ],
-    "test_verify_tells_a_rate_limit": [(wrong.VerifyFailsAsDenied, DEFAULT)],
+    "test_verify_tells_a_rate_limit": [(verify_wrong.VerifyFailsAsDenied, DEFAULT)],
     "test_verify_that_hangs_ends_within_the_timeout": [
-        (wrong.VerifyWaitsTooLong, DEFAULT),
-        (wrong.VerifyFailsAsDenied, DEFAULT),
+        (verify_wrong.VerifyWaitsTooLong, DEFAULT),
+        (verify_wrong.VerifyFailsAsDenied, DEFAULT),
     ],
     "test_whole_account_is_listed": [
         (wrong.ListsOnlyWanted, DEFAULT),

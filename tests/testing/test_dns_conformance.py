@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from flipop_core.testing import DNSProviderContract, DNSProviderHarness, InMemoryDNSProvider
 
+from . import dns_verify_wrong as verify_wrong
 from . import dns_wrong as wrong
 from .dns_memory import CAPABILITIES, BareDNSHarness, MemoryDNSHarness
 from .rules import exercise, rules_of, run_rule_of, skipped_rules
@@ -101,23 +102,23 @@ WRONG: dict[str, list[type[InMemoryDNSProvider]]] = {
     "test_unknown_zone_is_not_found": [wrong.UnknownZoneIsEmpty, wrong.UnknownZoneIsRejected],
     "test_unusable_record_sets_are_rejected": [wrong.NothingMeansNone, wrong.SkipsUnusableValues],
     "test_verify_accepts_good_credentials": [
-        wrong.VerifyWrites,
-        wrong.VerifyTells,
+        verify_wrong.VerifyWrites,
+        verify_wrong.VerifyTells,
     ],
-    "test_verify_answered_5xx_is_retryable": [wrong.VerifyFailsAsDenied],
+    "test_verify_answered_5xx_is_retryable": [verify_wrong.VerifyFailsAsDenied],
     "test_verify_names_the_missing_scope": [
-        wrong.VerifyHidesTheScope,
-        wrong.VerifiesNothing,
+        verify_wrong.VerifyHidesTheScope,
+        verify_wrong.VerifiesNothing,
     ],
     "test_verify_refuses_wrong_credentials": [
-        wrong.VerifiesNothing,
-        wrong.VerifyDenialIsRejected,
-        wrong.VerifyShowsSecrets,
+        verify_wrong.VerifiesNothing,
+        verify_wrong.VerifyDenialIsRejected,
+        verify_wrong.VerifyShowsSecrets,
     ],
-    "test_verify_tells_a_rate_limit": [wrong.VerifyFailsAsDenied],
+    "test_verify_tells_a_rate_limit": [verify_wrong.VerifyFailsAsDenied],
     "test_verify_that_hangs_ends_within_the_timeout": [
-        wrong.VerifyWaitsTooLong,
-        wrong.VerifyFailsAsDenied,
+        verify_wrong.VerifyWaitsTooLong,
+        verify_wrong.VerifyFailsAsDenied,
     ],
     "test_what_is_so_is_not_written": [wrong.WritesAlways, wrong.DeletesAlways],
     "test_wrong_dns_credentials_are_access_denied": [wrong.DenialIsRejected],

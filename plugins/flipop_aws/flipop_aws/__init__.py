@@ -16,8 +16,8 @@ What to know of the addresses
     - A node is ``aws:///<zone>/<instance ID>``. Each region is an account of its own: a pool's region is
       ``spec.region``, else that of its nodes, else the environment's. Addresses and nodes of two regions do not mix.
     - An address goes to the primary interface (device index 0) of the instance: to its primary private address, or to
-      the first other one that has no Elastic IP. An instance holds as many as that interface has private addresses. Under
-      the VPC CNI, which gives the other addresses to pods, it holds one.
+      the first other one that has no Elastic IP. An instance holds as many as that interface has private addresses.
+      Under the VPC CNI, which gives the other addresses to pods, it holds one.
     - An Elastic IP takes the place of a public address that EC2 gave the instance at launch.
     - What is created carries the tags ``flipop.digitalocean.com/pool``, ``…/cluster`` and ``…/claim``; the last one
       finds it again after an interrupted creation.
@@ -58,7 +58,11 @@ CAPABILITIES = ProviderCapabilities(
 )
 """Of the IP provider."""
 
-DNS_CAPABILITIES = ProviderCapabilities(record_types=("A", "AAAA", "TXT"), max_concurrency=8)
+DNS_CAPABILITIES = ProviderCapabilities(
+    address_families=("IPv4", "IPv6"),
+    record_types=("A", "AAAA", "TXT"),
+    max_concurrency=4,  # five requests a second are all that an account has
+)
 """Of the DNS provider."""
 
 CREDENTIALS = (

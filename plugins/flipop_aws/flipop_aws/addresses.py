@@ -44,7 +44,8 @@ _GONE_STATES = frozenset({"shutting-down", "terminated"})
 class ElasticIPs:
     """Elastic IPs. See `flipop_core.IPProvider`. One object serves one region.
 
-    It remembers two things that never change: the allocation ID of an address and the zone of an instance.
+    It remembers what does not change: the allocation ID of an address, the zone of an instance, and of interfaces that
+    the API shows without an instance what they belong to.
     """
 
     def __init__(self, client: Client) -> None:
@@ -52,6 +53,8 @@ class ElasticIPs:
         self._lock = threading.Lock()
         self._allocations: dict[str, str] = {}
         self._zones: dict[str, str] = {}
+        self._interfaces: dict[str, str] = {}
+        self._not_elastic: set[str] = set()
 
     def __repr__(self) -> str:
         return f"ElasticIPs({self._client!r})"
@@ -134,11 +137,12 @@ class ElasticIPs:
         self._check_region(provider_id)
         with self._client.deadline():
             instance = self._instance("assign", target, provider_id)
-            if any(each.elastic_ip == address for each in instance.addresses):
+            if any(each.public_ip == address for each in instance.addresses):
                 return Applied()
-            private = next((each.address for each in instance.addresses if not each.elastic_ip), None)
+            elastic = self._elastic("assign", (each.public_ip for each in instance.addresses if each.public_ip))
+            private = next((each.address for each in instance.addresses if each.public_ip not in elastic), None)
             if private is None:
-                held = ", ".join(each.elastic_ip for each in instance.addresses)
+                held = ", ".join(each.public_ip for each in instance.addresses)
                 text = f"{provider_id} holds {held} and has no further private address on its primary interface"
                 raise self._client.failure(NodeInUse, "assign", text)
             self._with_allocation(
@@ -231,37 +235,68 @@ class ElasticIPs:
 
     # Instances
 
-    def _records(self, operation: str, found: Iterable[Mapping[str, Any]]) -> dict[str, AddressRecord]:
-        found = list(found)
+    def _records(self, operation: str, found: Collection[Mapping[str, Any]]) -> dict[str, AddressRecord]:
         holders = {record["InstanceId"] for record in found if record.get("InstanceId")}
+        loose = [record for record in found if record.get("NetworkInterfaceId") and not record.get("InstanceId")]
         with self._lock:
             unknown = holders - self._zones.keys()
+            unresolved = [record for record in loose if record["NetworkInterfaceId"] not in self._interfaces]
         self._instances(operation, unknown)
+        self._resolve(operation, unresolved)
         with self._lock:
-            zones = dict(self._zones)
+            zones, interfaces = dict(self._zones), dict(self._interfaces)
         return {
             record["PublicIp"]: AddressRecord(
                 record["PublicIp"],
-                provider_id=_holder(record, zones),
+                provider_id=_holder(record, zones, interfaces),
                 region=self._client.region,
                 tags=tuple(sorted((tag["Key"], tag["Value"]) for tag in record.get("Tags") or ())),
             )
             for record in found
         }
 
+    def _resolve(self, operation: str, records: Collection[Mapping[str, Any]]) -> None:
+        """Find out what interfaces belong to that the API shows without an instance.
+
+        They are a NAT gateway's or a load balancer's, unless the API (that of a stand-in) just does not say.
+        """
+        private = sorted({record["PrivateIpAddress"] for record in records if record.get("PrivateIpAddress")})
+        found: list[Instance] = []
+        for start in range(0, len(private), _VALUES_PER_FILTER):
+            found += self._described(
+                operation, [_named("private-ip-address", private[start : start + _VALUES_PER_FILTER])]
+            )
+        owners = {instance.interface: instance.provider_id for instance in found if instance.interface}
+        names = {record["NetworkInterfaceId"] for record in records}
+        with self._lock:
+            self._interfaces.update({name: owners.get(name, holder_elsewhere(name)) for name in names})
+
+    def _elastic(self, operation: str, public: Iterable[str]) -> set[str]:
+        """Return which of these public addresses are Elastic IPs, and not addresses that EC2 gave at launch."""
+        asked = set(public)
+        with self._lock:
+            elastic = asked & self._allocations.keys()
+            unknown = asked - elastic - self._not_elastic
+        if unknown:
+            found = self._addresses(operation, Filters=[_named("public-ip", sorted(unknown))])
+            elastic |= {record["PublicIp"] for record in found}
+            with self._lock:
+                self._not_elastic |= unknown - elastic
+        return elastic
+
     def _instances(self, operation: str, ids: Iterable[str]) -> list[Instance]:
         """Read instances by ID; one that does not exist is left out."""
         found: list[Instance] = []
         wanted = sorted(set(ids))
         for start in range(0, len(wanted), _VALUES_PER_FILTER):
-            found += self._described(operation, wanted[start : start + _VALUES_PER_FILTER])
+            found += self._described(operation, [_named("instance-id", wanted[start : start + _VALUES_PER_FILTER])])
         with self._lock:
             self._zones.update({instance.id: instance.zone for instance in found if instance.zone})
         return found
 
-    def _described(self, operation: str, ids: list[str]) -> Iterator[Instance]:
+    def _described(self, operation: str, filters: list[dict[str, Any]]) -> Iterator[Instance]:
         purpose = Purpose(operation, "ec2:DescribeInstances")
-        arguments: dict[str, Any] = {"Filters": [_named("instance-id", ids)], "MaxResults": 1000}
+        arguments: dict[str, Any] = {"Filters": filters, "MaxResults": 1000}
         for _ in range(_MAX_PAGES):
             page = self._client.call(purpose, "describe_instances", **arguments)
             for reservation in page["Reservations"]:
@@ -288,13 +323,13 @@ class ElasticIPs:
             raise self._client.failure(Rejected, "assign", f"{text}: an Elastic IP serves its own region only")
 
 
-def _holder(record: Mapping[str, Any], zones: Mapping[str, str]) -> str | None:
+def _holder(record: Mapping[str, Any], zones: Mapping[str, str], interfaces: Mapping[str, str]) -> str | None:
     """Return the provider ID of what holds an address."""
     if instance := record.get("InstanceId"):
         return f"aws:///{zones.get(instance, '')}/{instance}"
-    if record.get("AssociationId") or record.get("NetworkInterfaceId"):
-        return holder_elsewhere(record.get("NetworkInterfaceId", ""))
-    return None
+    if interface := record.get("NetworkInterfaceId"):
+        return interfaces[interface]
+    return holder_elsewhere(record["AssociationId"]) if record.get("AssociationId") else None
 
 
 def _named(name: str, values: Iterable[str]) -> dict[str, Any]:

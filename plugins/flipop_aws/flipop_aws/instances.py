@@ -20,11 +20,11 @@ _ELSEWHERE = "aws-interface:///"
 
 
 class PrivateAddress(msgspec.Struct, frozen=True, gc=False):
-    """A private IPv4 address of an interface. ``elastic_ip`` is the Elastic IP on it, empty for none."""
+    """A private IPv4 address of an interface, and the public one on it, if it is not EC2's own but perhaps elastic."""
 
     address: str
     primary: bool
-    elastic_ip: str = ""
+    public_ip: str = ""
 
 
 class Instance(msgspec.Struct, frozen=True, gc=False):
@@ -100,5 +100,5 @@ def instance_of(answer: Mapping[str, Any]) -> Instance:
 def _private_address(answer: Mapping[str, Any]) -> PrivateAddress:
     association = answer.get("Association") or {}
     # A public address that EC2 gave the instance at launch gives way to an Elastic IP; its owner is "amazon".
-    elastic = association.get("PublicIp", "") if association.get("IpOwnerId") != "amazon" else ""
-    return PrivateAddress(answer["PrivateIpAddress"], bool(answer.get("Primary")), elastic)
+    public = association.get("PublicIp", "") if association.get("IpOwnerId") != "amazon" else ""
+    return PrivateAddress(answer["PrivateIpAddress"], bool(answer.get("Primary")), public)

@@ -56,7 +56,7 @@ def test_without_dns_edit_on_any_zone(connect: Connect, server: CloudflareServer
     for number in range(51):
         server.account.add_zone(f"{number}.example")
     server.account.add_token("reader", {"*": READER})
-    with pytest.raises(AccessDenied, match=r"DNS:Edit on every zone that it sees: 0\.example, 1\.example, 2\.example …"):
+    with pytest.raises(AccessDenied, match=r"DNS:Edit on every zone .*: 0\.example, 1\.example, 2\.example …"):
         connect(token="reader").verify()
     assert len(calls(server)) == 2
 
