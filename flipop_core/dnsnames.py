@@ -7,7 +7,7 @@ import re
 import idna
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_ZONE_ID = re.compile(r"[0-9a-f]{32}")
+_ZONE_ID = re.compile(r"[0-9a-f]{32}|Z[0-9A-Z]{7,31}")
 _DOTS = re.compile(r"[.\u3002\uff0e\uff61]")  # those that IDNA takes for one
 
 
@@ -16,7 +16,10 @@ class DNSNameError(ValueError):
 
 
 def is_zone_id(zone: str) -> bool:
-    """Whether ``zone`` is a provider's zone ID (Cloudflare's: 32 hexadecimal digits) instead of a name."""
+    """Whether ``zone`` is a provider's zone ID instead of a name.
+
+    Cloudflare's are 32 hexadecimal digits, Route 53's a ``Z`` and capital letters and digits, without a dot.
+    """
     return _ZONE_ID.fullmatch(zone) is not None
 
 

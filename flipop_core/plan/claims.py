@@ -12,7 +12,7 @@ import msgspec
 
 from flipop_core.model import AddressRecord, Key
 from flipop_core.resources.parse import AddressLedger, PoolView
-from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
+from flipop_core.resources.types import FloatingIPPoolSpec, IPSelector, family_of, pool_family
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def claims_of(
 
     ``writing`` are ledgers that are being written: they count beside the recorded ones, so that two pools cannot take
     the same address or node in the meantime. ``made`` are addresses that were created and are in no ledger yet, and for
-    whom. ``records_of`` returns what is known of the account that a pool selects from. A pool whose spec is invalid
+    whom. ``records_of`` returns what is known of the addresses that a pool may select. A pool whose spec is invalid
     keeps the addresses that its status shows.
     """
     addresses: dict[str, Key] = {}
@@ -79,6 +79,11 @@ def claims_of(
     return Claims(addresses, tuple(begun), selected)
 
 
+def has_tags(record: AddressRecord, selector: IPSelector) -> bool:
+    """Whether the address has all of the tags."""
+    return all(tag in record.tags for tag in selector.tags.items())
+
+
 def _selected(spec: FloatingIPPoolSpec, records: Iterable[AddressRecord], creations: Collection[str]) -> list[str]:
     """Return the addresses with the tags that the pool asks for, of its family and region.
 
@@ -86,11 +91,11 @@ def _selected(spec: FloatingIPPoolSpec, records: Iterable[AddressRecord], creati
     """
     if spec.ip_selector is None:
         return []
-    family, wanted = pool_family(spec), spec.ip_selector.tags.items()
+    family = pool_family(spec)
     found = [
         record.address
         for record in records
-        if wanted <= dict(record.tags).items()
+        if has_tags(record, spec.ip_selector)
         and family_of(record.address) == family
         and not (spec.region and record.region and record.region != spec.region)
         and not any(value in creations for _, value in record.tags)

@@ -1,7 +1,7 @@
 """One firewall provider account: its firewalls as last read or changed, and the calls under way about them.
 
-One call about a firewall at a time. What a change has done is known from its answer; a change whose answer is an error
-makes the firewall unknown until it is read again.
+One call about a firewall at a time, by whichever of its names it is called. What a change has done is known from its
+answer; a change whose answer is an error makes the firewall unknown until it is read again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from flipop_core.errors import AccessDenied, FlipopError, ProviderError, RateLimited
+from flipop_core.errors import AccessDenied, FlipopError, NotFound, ProviderError, RateLimited
 from flipop_core.model import InProgress, Key, MutationResult
 from flipop_core.plan.firewall import (
     AddFirewallNodes,
@@ -34,6 +34,9 @@ from flipop_core.runtime.writer import FENCED_SECONDS
 
 NEVER = float("-inf")
 
+FORGET_SECONDS = 600.0
+"""For how long after its wait a failure still counts when the same change fails again."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -44,6 +47,39 @@ class KnownFirewall(msgspec.Struct, frozen=True):
     read_at: float = NEVER
     failure: FirewallFailure | None = None
     busy: bool = False
+
+
+class _Failures:
+    """The failures of calls about one firewall, by change (None: reads), and which change of each resource failed last.
+
+    The last failure alone would let two resources whose changes fail in turn lift each other's wait.
+    """
+
+    def __init__(self) -> None:
+        self._by_action: dict[FirewallAction | None, FirewallFailure] = {}
+        self._tried: dict[Key, FirewallAction] = {}
+
+    def add(self, failure: FirewallFailure, owner: Key, now: float) -> None:
+        """Take note of a failure; those that are long over are forgotten."""
+        others = self._by_action.items()
+        kept = {action: each for action, each in others if each.not_before + FORGET_SECONDS > now}
+        kept.pop(failure.action, None)
+        self._by_action = {**kept, failure.action: failure}
+        if failure.action is not None:
+            self._tried[owner] = failure.action
+
+    def of(self, action: FirewallAction | None) -> FirewallFailure | None:
+        """Return the last failure of a change, or of reads."""
+        return self._by_action.get(action)
+
+    def shown_to(self, owner: Key | None) -> FirewallFailure | None:
+        """Return what concerns a resource: that of reads, else of its own last change, else the last of all."""
+        own = self._by_action.get(self._tried[owner]) if owner in self._tried else None
+        return self._by_action.get(None) or own or next(reversed(self._by_action.values()), None)
+
+    def was_read(self) -> None:
+        """Forget that it could not be read. A change that has just failed is not tried at once for that."""
+        self._by_action.pop(None, None)
 
 
 class FirewallAccount:
@@ -77,128 +113,189 @@ class FirewallAccount:
         self._clock = clock
         self._jitter = jitter
         self._timeout_seconds = timeout_seconds
+        # By place: a firewall's ID, or the name that it was asked for by as long as the ID is not known.
         self._known: dict[str, KnownFirewall] = {}
+        self._failures: dict[str, _Failures] = {}
         self._waiting: dict[str, set[Key]] = {}
+        self._ids: dict[str, str] = {}
         self._epoch = 0
         workers = max(2, self.capabilities.max_concurrency)
         self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
 
-    def observed(self, firewall: str) -> KnownFirewall:
-        """Return what is known of a firewall."""
-        return self._known.get(firewall, KnownFirewall())
+    def observed(self, firewall: str, owner: Key | None = None) -> KnownFirewall:
+        """Return what is known of a firewall; of its failures the one that concerns ``owner``."""
+        place = self.place(firewall)
+        known, failures = self._known.get(place, KnownFirewall()), self._failures.get(place)
+        return known if failures is None else replace(known, failure=failures.shown_to(owner))
+
+    def place(self, firewall: str) -> str:
+        """Return the firewall's ID, or ``firewall`` as long as that is not known: equal for two names of one."""
+        return self._ids.get(firewall, firewall)
+
+    def is_resolved(self, firewall: str) -> bool:
+        """Whether it is known which firewall that is, or that nobody can tell now."""
+        known = self.observed(firewall)
+        return known.firewall is not None or known.failure is not None or firewall in self._ids
 
     def read(self, firewall: str, owner: Key) -> None:
         """Read a firewall; ``owner`` is woken when it is known. One read serves all who ask."""
-        self._waiting.setdefault(firewall, set()).add(owner)
-        known = self.observed(firewall)
-        if known.busy:
-            return
-        self._known[firewall] = replace(known, busy=True)
-        epoch = self._epoch
-        self._calls.submit(lambda: self._read(firewall, owner, epoch))
+        place = self.place(firewall)
+        if self._begin(place, owner):
+            epoch, provider = self._epoch, self._provider
+            self._calls.submit(lambda: self._read(firewall, place, owner, epoch, provider))
 
     def start(self, firewall: str, action: FirewallAction, owner: Key) -> bool:
         """Start a change. Return whether it was: not while another call about the firewall is under way."""
-        self._waiting.setdefault(firewall, set()).add(owner)
-        known = self.observed(firewall)
-        if known.busy or known.firewall is None:
+        place = self.place(firewall)
+        before = self._known.get(place, KnownFirewall()).firewall
+        if before is None:
+            self.wait(firewall, owner)
             return False
-        before = known.firewall
-        self._known[firewall] = replace(known, busy=True)
-        term, epoch = self._fence.term, self._epoch
-        self._calls.submit(lambda: self._change(firewall, before, action, owner, term, epoch))
+        if not self._begin(place, owner):
+            return False
+        term, epoch, provider = self._fence.term, self._epoch, self._provider
+        self._calls.submit(lambda: self._change(place, before, action, owner, term, epoch, provider))
         return True
 
     def wait(self, firewall: str, owner: Key) -> None:
         """Wake ``owner`` when the call about the firewall that is under way has ended."""
-        if self.observed(firewall).busy:
-            self._waiting.setdefault(firewall, set()).add(owner)
+        place = self.place(firewall)
+        if self._known.get(place, KnownFirewall()).busy:
+            self._waiting.setdefault(place, set()).add(owner)
 
     def retry(self, firewall: str) -> None:
         """Let a failed firewall be tried at once: what is asked for has changed."""
-        known = self.observed(firewall)
-        if known.failure is not None:
-            self._known[firewall] = replace(known, failure=None)
+        self._failures.pop(self.place(firewall), None)
 
     def use(self, provider: FirewallProvider) -> None:
         """Make calls through ``provider`` from now on: the same account with other credentials."""
         self._provider = provider
         self.gate = Gate()
+        self._failures.clear()
 
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened."""
         self._epoch += 1
-        self._known = {name: KnownFirewall(busy=known.busy) for name, known in self._known.items() if known.busy}
+        self._known = {place: KnownFirewall(busy=True) for place, known in self._known.items() if known.busy}
+        self._failures.clear()
         self.gate = Gate()
 
     def close(self, timeout_seconds: float) -> bool:
         """Start nothing more and wait for the calls under way. Return whether all have ended."""
         return self._calls.close(timeout_seconds)
 
-    def _read(self, firewall: str, owner: Key, epoch: int) -> None:
-        answer = self._calls.timed("GetFirewall", owner, lambda: self._provider.get_firewall(firewall), read=True)
+    def _begin(self, place: str, owner: Key) -> bool:
+        """Let ``owner`` wait for the call under way; return whether there was none, and the caller is to make it."""
+        self._waiting.setdefault(place, set()).add(owner)
+        known = self._known.get(place, KnownFirewall())
+        if known.busy:
+            return False
+        self._known[place] = replace(known, busy=True)
+        return True
+
+    def _read(self, firewall: str, place: str, owner: Key, epoch: int, provider: FirewallProvider) -> None:
+        answer = self._calls.timed("GetFirewall", owner, lambda: provider.get_firewall(firewall), read=True)
         with self._lock:
-            now = self._clock()
-            if isinstance(answer, ProviderError):
-                self._failed(firewall, None, answer, owner, now)
-            elif epoch == self._epoch:
-                self.gate = Gate()
-                # A change that has just failed is not tried again at once for that the firewall can be read.
-                failure = self.observed(firewall).failure
-                kept = failure if failure is not None and failure.action is not None else None
-                self._known[firewall] = KnownFirewall(answer, now, kept)
-            self._ended(firewall)
+            try:
+                if isinstance(answer, ProviderError):
+                    self._failed(firewall, place, None, answer, owner, provider)
+                elif epoch == self._epoch:
+                    self._found(firewall, place, answer)
+            finally:
+                self._ended(place)
+
+    def _found(self, name: str, place: str, firewall: Firewall) -> None:
+        self.gate = Gate()
+        self._ids[name] = firewall.id
+        for failures in (self._failures.get(place), self._failures.get(firewall.id)):
+            if failures is not None:
+                failures.was_read()
+        known = self._known.get(firewall.id, KnownFirewall())
+        if place == firewall.id or not known.busy:  # else: a call by its other name tells more
+            self._known[firewall.id] = KnownFirewall(firewall, self._clock(), busy=known.busy)
 
     def _change(
-        self, firewall: str, before: Firewall, action: FirewallAction, owner: Key, term: int, epoch: int
+        self,
+        place: str,
+        before: Firewall,
+        action: FirewallAction,
+        owner: Key,
+        term: int,
+        epoch: int,
+        provider: FirewallProvider,
     ) -> None:
         outcome: MutationResult | FlipopError | None
         try:
             self._fence.require(self._timeout_seconds, term=term)
-            outcome = self._calls.timed(_CALLS[type(action)], owner, lambda: self._send(before, action))
+            outcome = self._calls.timed(_CALLS[type(action)], owner, lambda: _send(provider, before, action))
         except NotLeader:
             outcome = None
         with self._lock:
-            now = self._clock()
-            where = f"{owner.namespace}/{owner.name}"
-            if outcome is None:
-                self._wake(owner, FENCED_SECONDS)
-            elif isinstance(outcome, FlipopError):
-                self._failed(firewall, action, outcome, owner, now)
-            else:
-                _log.info("firewall changed", resource=where, action=action.summary, provider=self.name)
-                self.gate = Gate()
-                if epoch == self._epoch:
-                    after = firewall_after(before, action)
-                    after = replace(after, in_progress=isinstance(outcome, InProgress))
-                    self._known[firewall] = KnownFirewall(after, now)
-            self._ended(firewall)
+            try:
+                if outcome is None:
+                    self._not_sent(place, owner)
+                elif isinstance(outcome, FlipopError):
+                    self._failed(action.firewall, place, action, outcome, owner, provider)
+                else:
+                    self._changed(place, before, action, outcome, owner, epoch)
+            finally:
+                self._ended(place)
 
-    def _send(self, firewall: Firewall, action: FirewallAction) -> MutationResult:
-        match action:
-            case AddFirewallRules():
-                return self._provider.add_rules(firewall, action.rules)
-            case AddFirewallNodes():
-                return self._provider.add_nodes(firewall, action.provider_ids)
-            case RemoveFirewallRules():
-                return self._provider.remove_rules(firewall, action.rules)
-            case RemoveFirewallNodes():
-                return self._provider.remove_nodes(firewall, action.provider_ids)
+    def _not_sent(self, place: str, owner: Key) -> None:
+        # Not with all others that wait: it would be refused over and over until the lease is renewed or lost.
+        self._waiting[place].discard(owner)
+        self._wake(owner, FENCED_SECONDS)
 
-    def _failed(self, firewall: str, action: FirewallAction | None, error: FlipopError, owner: Key, now: float) -> None:
+    def _changed(
+        self, place: str, before: Firewall, action: FirewallAction, outcome: MutationResult, owner: Key, epoch: int
+    ) -> None:
         where = f"{owner.namespace}/{owner.name}"
-        _log.warning("firewall call failed", resource=where, firewall=firewall, error=str(error))
+        _log.info("firewall changed", resource=where, action=action.summary, provider=self.name)
+        self.gate = Gate()
+        self._failures.pop(place, None)
+        if epoch == self._epoch:
+            after = replace(firewall_after(before, action), in_progress=isinstance(outcome, InProgress))
+            self._known[place] = KnownFirewall(after, self._clock(), busy=True)
+
+    def _failed(
+        self,
+        name: str,
+        place: str,
+        action: FirewallAction | None,
+        error: FlipopError,
+        owner: Key,
+        provider: FirewallProvider,
+    ) -> None:
+        where, now = f"{owner.namespace}/{owner.name}", self._clock()
+        _log.warning("firewall call failed", resource=where, firewall=name, error=str(error))
+        self._known[place] = KnownFirewall(busy=True)
+        if isinstance(error, AccessDenied) and provider is not self._provider:
+            return  # of credentials that have been replaced meanwhile
         if isinstance(error, RateLimited | AccessDenied):
             self.gate = next_gate(self.gate, error, now, self._jitter())
-        failure = next_failure(self.observed(firewall).failure, firewall, action, error, now, self._jitter())
-        self._known[firewall] = KnownFirewall(None, NEVER, failure, busy=True)
+        if action is None and isinstance(error, NotFound):
+            self._ids.pop(name, None)  # another one may come by that name
+        failures = self._failures.setdefault(self.place(name) if action is None else place, _Failures())
+        failures.add(next_failure(failures.of(action), name, action, error, now, self._jitter()), owner, now)
         if action is not None:
             self._refused(owner, action, error)
 
-    def _ended(self, firewall: str) -> None:
-        self._known[firewall] = replace(self.observed(firewall), busy=False)
-        for key in self._waiting.pop(firewall, ()):
+    def _ended(self, place: str) -> None:
+        self._known[place] = replace(self._known.get(place, KnownFirewall()), busy=False)
+        for key in self._waiting.pop(place, ()):
             self._wake(key, 0.0)
+
+
+def _send(provider: FirewallProvider, firewall: Firewall, action: FirewallAction) -> MutationResult:
+    match action:
+        case AddFirewallRules():
+            return provider.add_rules(firewall, action.rules)
+        case AddFirewallNodes():
+            return provider.add_nodes(firewall, action.provider_ids)
+        case RemoveFirewallRules():
+            return provider.remove_rules(firewall, action.rules)
+        case RemoveFirewallNodes():
+            return provider.remove_nodes(firewall, action.provider_ids)
 
 
 _CALLS: dict[type, str] = {

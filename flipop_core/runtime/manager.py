@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -22,10 +22,8 @@ from flipop_core.cluster import (
     Query,
 )
 from flipop_core.config import Settings
-from flipop_core.errors import FlipopError
 from flipop_core.model import AccountRef, Key
-from flipop_core.plan.firewall import FirewallAction
-from flipop_core.plan.observed import Inventory, PoolMemory
+from flipop_core.plan.observed import PoolMemory
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import (
     Metadata,
@@ -35,11 +33,11 @@ from flipop_core.resources.parse import (
     decode_pool,
     decode_record_set,
 )
-from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.checks import check_pool_dns, check_record_set
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import AddressController
-from flipop_core.runtime.dnsaccounts import DNSAccount
+from flipop_core.runtime.credentials import SecretCredentials
 from flipop_core.runtime.dnsclaims import DNSClaims
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
@@ -62,8 +60,6 @@ from flipop_core.runtime.writer import Writer
 
 STALE_SECONDS = 90.0
 """How long the API server may say nothing before this process calls itself not ready."""
-
-_ACCOUNT = "Account"
 
 _log = structlog.get_logger(__name__)
 
@@ -115,11 +111,28 @@ class Manager:
             recheck_seconds=settings.recheck_seconds,
             wake=self._queue_all,
         )
-        self._accounts: dict[Key, Account] = {}
-        self.pool_accounts = PoolAccounts(registry, self.interests, self.account)
+        self._credentials = SecretCredentials(
+            api,
+            lock=self.lock,
+            wake=self.queue.add,
+            changed=self._credentials_changed,
+            clock=self._clocks.monotonic,
+            recheck_seconds=settings.recheck_seconds,
+        )
+        self.accounts = AccountBook(
+            registry,
+            settings,
+            lock=self.lock,
+            fence=self.leadership.fence,
+            queue=self.queue,
+            clocks=self._clocks,
+            metrics=self.metrics,
+            verification=self.verification,
+            secret_values=self._credentials.values,
+        )
+        self.pool_accounts = PoolAccounts(registry, self.interests, self.accounts.ip)
         memories: dict[Key, PoolMemory] = {}
-        self._demand = PoolDemand(self.holders, self.pool_accounts, memories, self._inventory)
-        self._dns_accounts: dict[str, DNSAccount] = {}
+        demand = PoolDemand(self.holders, self.pool_accounts, memories, self.accounts.inventory)
         self.record_sets: Reflector[RecordSetView] = Reflector(
             api,
             Query(NODE_DNS_RECORD_SETS),
@@ -130,11 +143,11 @@ class Manager:
         )
         self._dns_claims = DNSClaims(self.holders, self.record_sets, self._holders_known)
         self.keeper = RecordKeeper(
-            account_of=self.dns_account,
+            account_of=self.accounts.dns,
             claims=self._dns_claims,
             queue=self.queue,
             clock=self._clocks.monotonic,
-            denied=lambda name: self.verification.denied("dns", AccountRef(name)),
+            denied=lambda name: self.accounts.denied("dns", AccountRef(name)),
         )
         self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry))
         pool_objects = ObjectWriter(
@@ -150,18 +163,13 @@ class Manager:
             api,
             registry,
             settings,
-            lock=self.lock,
             queue=self.queue,
             writer=self._writer,
             recorder=recorder,
-            fence=self.leadership.fence,
             clocks=self._clocks,
-            metrics=self.metrics,
-            accounts=self.pool_accounts,
-            account_of=lambda ref: self._accounts.get(_account_key(ref)),
-            use_credentials=self._use_credentials,
-            verify=lambda ref, provider: self.verification.use("firewall", ref, provider),
-            node_refused=self._firewall_refused,
+            accounts=self.accounts,
+            credentials=self._credentials,
+            ref_of=self.pool_accounts.ref,
             changed=self._routed_ip_changed,
             listed=self._listed,
         )
@@ -173,7 +181,7 @@ class Manager:
             },
             interests=self.interests,
             accounts=self.pool_accounts,
-            demand=self._demand,
+            demand=demand,
             memories=memories,
             records=self.records,
             queue=self.queue,
@@ -181,8 +189,10 @@ class Manager:
             metrics=self.metrics,
             clocks=self._clocks,
             settings=settings,
-            denied=lambda ref: self.verification.denied("ip", ref),
+            denied=lambda ref: self.accounts.denied("ip", ref),
         )
+        self.accounts.listener = self.controller
+        self.accounts.demand_of = demand.of
         self.record_set_controller = RecordSetController(
             api=api,
             record_sets=self.record_sets.store,
@@ -222,14 +232,13 @@ class Manager:
         clean = True
         if self._worker.ident is not None:
             self._worker.join(timeout_seconds)
-        closers = [account.close for account in self._accounts.values()]
-        closers += [account.close for account in self._dns_accounts.values()]
-        closers += [account.close for account in self.routing.firewall_accounts()]
-        for close in (*closers, self.verification.close, self._writer.close):
+        clean &= self.accounts.close(deadline)
+        for close in (self.verification.close, self._writer.close):
             clean &= close(max(0.0, deadline - self._clocks.monotonic()))
         self.leadership.release()
         self.interests.stop()
         self.routing.stop()
+        self._credentials.close()
         self.pools.stop()
         self.record_sets.stop()
         if self._server is not None:
@@ -256,66 +265,6 @@ class Manager:
             if contact is None or self._clocks.monotonic() - contact > STALE_SECONDS:
                 return f"the API server has said nothing of {plural} for {STALE_SECONDS:.0f} s. {reflector.problem}"
         return ""
-
-    # -- accounts ----------------------------------------------------------------------------------------------------
-
-    def account(self, ref: AccountRef) -> Account:
-        """Return a provider's account, built at first use. Raises ConfigError. The lock must be held."""
-        key = _account_key(ref)
-        account = self._accounts.get(key)
-        if account is None:
-            credentials = self.routing.credentials.values(ref.credentials) if ref.credentials else None
-            provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=credentials)
-            account = self._accounts[key] = Account(
-                ref,
-                provider,
-                lock=self.lock,
-                fence=self.leadership.fence,
-                listener=self.controller,
-                demand=self._demand.of(ref),
-                clock=self._clocks.monotonic,
-                jitter=self._clocks.jitter,
-                wake_at=lambda moment: self.queue.add_after(key, max(0.0, moment - self._clocks.monotonic())),
-                metrics=self.metrics,
-                timeout_seconds=self._settings.provider_timeout_seconds,
-            )
-            self.queue.add_after(key, self._settings.recheck_seconds)
-            self.verification.use("ip", ref, provider)
-        return account
-
-    def _use_credentials(self, secret: str, credentials: Mapping[str, str]) -> None:
-        for account in self._accounts.values():
-            ref = account.ref
-            if ref.credentials == secret:
-                provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=credentials)
-                account.use(provider)
-                self.verification.use("ip", ref, provider)
-
-    def _firewall_refused(self, key: Key, action: FirewallAction, error: FlipopError) -> None:
-        self.controller.firewall_refused(key, action, error)
-
-    def _inventory(self, ref: AccountRef) -> Inventory:
-        account = self._accounts.get(_account_key(ref))
-        return account.inventory if account is not None else Inventory()
-
-    def dns_account(self, name: str) -> DNSAccount:
-        """Return the DNS provider's account, built at first use. Raises ConfigError. The lock must be held."""
-        account = self._dns_accounts.get(name)
-        if account is None:
-            provider = self._registry.dns_provider(name)
-            self.verification.use("dns", AccountRef(name), provider)
-            account = self._dns_accounts[name] = DNSAccount(
-                name,
-                provider,
-                lock=self.lock,
-                fence=self.leadership.fence,
-                wake=lambda key: self.queue.add(key, urgent=True),
-                clock=self._clocks.monotonic,
-                jitter=self._clocks.jitter,
-                metrics=self.metrics,
-                timeout_seconds=self._settings.provider_timeout_seconds,
-            )
-        return account
 
     # -- threads -----------------------------------------------------------------------------------------------------
 
@@ -350,12 +299,7 @@ class Manager:
         if key.kind == VERIFICATION:
             self.verification.reconcile(key)
             return
-        account = self._accounts.get(key)
-        if account is None:
-            return
-        now = self._clocks.monotonic()
-        moment = account.tick(key, now, self._settings.recheck_seconds * self._clocks.recheck_jitter())
-        self.queue.add_after(key, max(0.0, moment - now))
+        self.accounts.tick(key)
 
     def holders(self) -> Iterator[PoolView]:
         """Yield everything that holds addresses, seen as pools."""
@@ -418,17 +362,18 @@ class Manager:
 
     def _started_leading(self) -> None:
         with self.lock:
-            for account in self._accounts.values():
-                account.invalidate()
-            for dns_account in self._dns_accounts.values():
-                dns_account.invalidate()
+            self.accounts.invalidate()
             self.keeper.invalidate()
-            self.routing.invalidate()
+            self.routing.queue_all()
             self.controller.forget_all()
             self._queue_all()
             self.verification.begin()
         self.metrics.leader.set(1)
         self.queue.resume("leader")
+
+    def _credentials_changed(self, secret: str) -> None:
+        self.accounts.use_credentials(secret, self._credentials.values(secret))
+        self.routing.queue_all()
 
     def _queue_all(self) -> None:
         keys = [holder.key for holder in self.holders()]
@@ -444,10 +389,6 @@ class Manager:
         del key, seconds
         if event in ("add", "start"):
             self.metrics.queue_depth.set(self.queue.depth)
-
-
-def _account_key(ref: AccountRef) -> Key:
-    return Key(_ACCOUNT, "", str(ref))
 
 
 def _claim_of(view: PoolView | RecordSetView) -> tuple[object, ...]:

@@ -132,7 +132,7 @@ class _Plans:
 
     def _read_firewall(self, entries: FirewallEntries, key: Key) -> None:
         with self._manager.lock:
-            account = self._manager.routing.firewall_account(account_ref(entries))
+            account = self._manager.accounts.firewall(account_ref(entries))
             account.read(entries.name, key)
         self._await(lambda: not account.observed(entries.name).busy, lambda: f"reading firewall {entries.name}")
 
@@ -188,7 +188,7 @@ class _Plans:
 
     def _read(self, key: Key, target: RecordTarget, plan: RecordPlan) -> None:
         with self._manager.lock:
-            account = self._manager.dns_account(target.name.provider)
+            account = self._manager.accounts.dns(target.name.provider)
             account.read(target.name, plan.read, key)
         self._await(lambda: not account.busy(target.name), lambda: f"reading {target.name}")
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from flipop_core.model import AccountRef, AddressRecord, Key, NodeView
-from flipop_core.plan.claims import Claims, claims_of
+from flipop_core.plan.claims import Claims, claims_of, has_tags
 from flipop_core.plan.observed import Inventory, PoolMemory
 from flipop_core.resources.parse import AddressLedger, PoolView
-from flipop_core.resources.types import pool_family
+from flipop_core.resources.types import IPSelector, pool_family
 from flipop_core.runtime.poolaccounts import PoolAccounts
+
+
+class _Tagged(NamedTuple):
+    """What a selector finds in the records of an account, which are replaced as a whole when one changes."""
+
+    records: Mapping[str, AddressRecord]
+    selector: IPSelector
+    found: Mapping[str, AddressRecord]
 
 
 class PoolDemand:
@@ -32,6 +41,7 @@ class PoolDemand:
         self._inventory_of = inventory_of
         self._writing: dict[Key, tuple[int, AddressLedger]] = {}
         self._candidates: dict[Key, frozenset[str]] = {}
+        self._tagged: dict[Key, _Tagged] = {}
 
     # -- what the controller tells -----------------------------------------------------------------------------------
 
@@ -47,6 +57,7 @@ class PoolDemand:
         """Forget a pool that is gone."""
         self._writing.pop(key, None)
         self._candidates.pop(key, None)
+        self._tagged.pop(key, None)
 
     # -- what accounts and pools ask ---------------------------------------------------------------------------------
 
@@ -58,7 +69,7 @@ class PoolDemand:
         writing = {key: ledger for key, (old, ledger) in self._writing.items() if versions.get(key, old) <= old}
         creations = {key: memory.creation for key, memory in self._memories.items() if memory.creation is not None}
         made = {creation.address: key for key, creation in creations.items() if creation.address}
-        return claims_of(pools, writing, made=made, records_of=self._records)
+        return claims_of(pools, writing, made=made, records_of=self._tagged_records)
 
     def keys_of(self, ref: AccountRef) -> tuple[Key, ...]:
         """Return the pools of an account."""
@@ -93,9 +104,18 @@ class PoolDemand:
         known = self._accounts.ref(pool)
         return known == ref or (known is None and not ref.region)
 
-    def _records(self, pool: PoolView) -> Mapping[str, AddressRecord]:
+    def _tagged_records(self, pool: PoolView) -> Mapping[str, AddressRecord]:
+        """Return the addresses with the tags that a pool selects by; worked out anew when the account has changed."""
         ref = self._accounts.ref(pool)
-        return self._inventory_of(ref).records if ref is not None else {}
+        selector = pool.spec.ip_selector if pool.spec is not None else None
+        if ref is None or selector is None:
+            return {}
+        records = self._inventory_of(ref).records
+        last = self._tagged.get(pool.key)
+        if last is None or last.records is not records or last.selector != selector:
+            found = {address: record for address, record in records.items() if has_tags(record, selector)}
+            last = self._tagged[pool.key] = _Tagged(records, selector, found)
+        return last.found
 
 
 class AccountDemand:

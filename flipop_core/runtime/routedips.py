@@ -18,9 +18,9 @@ from flipop_core.providers import FirewallRule
 from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView, entries_annotation
 from flipop_core.resources.routed import FirewallEntries, RoutedIPIssuerSpec
 from flipop_core.resources.types import FloatingIPPoolStatus
+from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.credentials import SecretCredentials
-from flipop_core.runtime.firewallaccounts import FirewallAccount
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.services import ServiceInterest, ServiceInterests
 from flipop_core.runtime.store import Store
@@ -42,9 +42,8 @@ class RoutedIPKind:
         services: ServiceInterests,
         credentials: SecretCredentials,
         objects: ObjectWriter[RoutedIPView],
-        account_of: Callable[[AccountRef], Account | None],
+        accounts: AccountBook,
         ref_of: Callable[[PoolView], AccountRef | None],
-        firewall_account_of: Callable[[AccountRef], FirewallAccount],
         recheck_seconds: float,
     ) -> None:
         self._routed_ips = routed_ips
@@ -52,9 +51,8 @@ class RoutedIPKind:
         self._services = services
         self._credentials = credentials
         self._objects = objects
-        self._account_of = account_of
+        self._accounts = accounts
         self._ref_of = ref_of
-        self._firewall_account_of = firewall_account_of
         self._recheck_seconds = recheck_seconds
         self._pools: dict[Key, tuple[RoutedIPView, IssuerView | None, PoolView]] = {}
 
@@ -134,7 +132,7 @@ class RoutedIPKind:
     def act(self, pool: PoolView, steps: tuple[tuple[FirewallObservation, FirewallStep], ...]) -> None:
         """Take the steps with firewalls."""
         for firewall, step in steps:
-            account = self._firewall_account_of(account_ref(firewall.entries))
+            account = self._accounts.firewall(account_ref(firewall.entries))
             name = firewall.entries.name
             if step.read:
                 account.read(name, pool.key)
@@ -156,7 +154,7 @@ class RoutedIPKind:
 
     def _observe(self, view: RoutedIPView, named: FirewallEntries) -> FirewallObservation:
         """Return what is known of a firewall. ``rules`` and ``nodes`` are needed of the present one alone."""
-        account = self._firewall_account_of(account_ref(named))
+        account = self._accounts.firewall(account_ref(named))
         known = account.observed(named.name)
         entries = next(
             (each for each in view.firewall_entries if each.is_same_firewall(named)), named.with_items((), ())
@@ -184,7 +182,7 @@ class RoutedIPKind:
             return frozenset(), frozenset()
         if ref != account_ref(firewall):
             return frozenset(), frozenset()
-        account = self._account_of(ref)
+        account = self._accounts.known_ip(ref)
         if account is None:
             return frozenset(), frozenset()
         nodes = set()
@@ -194,7 +192,7 @@ class RoutedIPKind:
             if operation is not None and not issuer.firewall_post_allow:
                 nodes.add(operation.target)
         own = _NO_PORTS
-        if self._firewall_account_of(ref).capabilities.opens_node_ports:
+        if self._accounts.firewall(ref).capabilities.opens_node_ports:
             own = issuer.node_ports
         return firewall_rules(self._ports(view.key), own), frozenset(node for node in nodes if node)
 

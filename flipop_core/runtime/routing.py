@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from flipop_core.cluster import ROUTED_IP_ISSUERS, ROUTED_IPS, KubeAPI, Query
 from flipop_core.config import Settings
-from flipop_core.errors import FlipopError
 from flipop_core.model import AccountRef, Key
-from flipop_core.plan.firewall import FirewallAction
-from flipop_core.providers import FirewallProvider
 from flipop_core.registry import ProviderRegistry
-from flipop_core.resources.parse import IssuerView, RoutedIPView, decode_issuer, decode_routed_ip
-from flipop_core.runtime.accounts import Account
+from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView, decode_issuer, decode_routed_ip
+from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.credentials import SecretCredentials
 from flipop_core.runtime.events import EventRecorder
-from flipop_core.runtime.firewallaccounts import FirewallAccount
 from flipop_core.runtime.issuers import IssuerController
-from flipop_core.runtime.leader import Fence
-from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.objects import ObjectWriter
-from flipop_core.runtime.poolaccounts import PoolAccounts
 from flipop_core.runtime.reflector import Reflector
 from flipop_core.runtime.routedips import RoutedIPKind
 from flipop_core.runtime.services import ServiceInterests
@@ -34,8 +26,7 @@ class Routing:
     """See the module. All methods but `start` and `stop` need the shared lock held.
 
     A cluster may lack these resources: then there are none, and pools are reconciled as ever. ``listed`` is told once
-    it is known which there are; ``changed`` of each RoutedIP that changes, before and after; ``use_credentials`` the
-    new values of a Secret; ``node_refused`` of a firewall's change that failed.
+    it is known which there are; ``changed`` of each RoutedIP that changes, before and after.
     """
 
     def __init__(
@@ -44,35 +35,20 @@ class Routing:
         registry: ProviderRegistry,
         settings: Settings,
         *,
-        lock: threading.RLock,
         queue: WorkQueue,
         writer: Writer,
         recorder: EventRecorder,
-        fence: Fence,
         clocks: Clocks,
-        metrics: Metrics,
-        accounts: PoolAccounts,
-        account_of: Callable[[AccountRef], Account | None],
-        use_credentials: Callable[[str, Mapping[str, str]], None],
-        verify: Callable[[AccountRef, FirewallProvider], None],
-        node_refused: Callable[[Key, FirewallAction, FlipopError], None],
+        accounts: AccountBook,
+        credentials: SecretCredentials,
+        ref_of: Callable[[PoolView], AccountRef | None],
         changed: Callable[[RoutedIPView | None, RoutedIPView | None], None],
         listed: Callable[[], None],
     ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self._lock = lock
         self._queue = queue
-        self._fence = fence
-        self._clocks = clocks
-        self._metrics = metrics
-        self._use_credentials = use_credentials
-        self._verify = verify
-        self._node_refused = node_refused
         self._changed = changed
         self._listed = listed
         self._absent: set[str] = set()
-        self._firewalls: dict[AccountRef, FirewallAccount] = {}
         self.routed_ips: Reflector[RoutedIPView] = Reflector(
             api,
             Query(ROUTED_IPS),
@@ -92,19 +68,11 @@ class Routing:
             absent=lambda: self._not_served(ROUTED_IP_ISSUERS.plural),
         )
         self.services = ServiceInterests(api, queue)
-        self.credentials = SecretCredentials(
-            api,
-            lock=lock,
-            wake=queue.add,
-            changed=self._credentials_changed,
-            clock=clocks.monotonic,
-            recheck_seconds=settings.recheck_seconds,
-        )
         self.kind = RoutedIPKind(
             routed_ips=self.routed_ips.store,
             issuers=self.issuers.store,
             services=self.services,
-            credentials=self.credentials,
+            credentials=credentials,
             objects=ObjectWriter(
                 ROUTED_IPS,
                 decode_routed_ip,
@@ -114,9 +82,8 @@ class Routing:
                 writer=writer,
                 recorder=recorder,
             ),
-            account_of=account_of,
-            ref_of=accounts.ref,
-            firewall_account_of=self.firewall_account,
+            accounts=accounts,
+            ref_of=ref_of,
             recheck_seconds=settings.recheck_seconds,
         )
         self.issuer_controller = IssuerController(
@@ -124,7 +91,7 @@ class Routing:
             issuers=self.issuers.store,
             routed_ips=self.routed_ips.store,
             registry=registry,
-            credentials=self.credentials,
+            credentials=credentials,
             queue=queue,
             writer=writer,
             recorder=recorder,
@@ -146,7 +113,6 @@ class Routing:
         self.services.stop()
         self.routed_ips.stop()
         self.issuers.stop()
-        self.credentials.close()
 
     @property
     def known(self) -> bool:
@@ -160,62 +126,14 @@ class Routing:
         """Return the reflectors of what the cluster serves."""
         return tuple(each for each in (self.issuers, self.routed_ips) if each.store.synced)
 
-    def firewall_accounts(self) -> tuple[FirewallAccount, ...]:
-        """Return the firewall accounts that are in use."""
-        return tuple(self._firewalls.values())
-
-    def invalidate(self) -> None:
-        """Forget what is known of firewalls, and queue every issuer and RoutedIP."""
-        for account in self._firewalls.values():
-            account.invalidate()
+    def queue_all(self) -> None:
+        """Queue every issuer and RoutedIP."""
         for issuer in self.issuers.store.values():
             self._queue.add(issuer.key)
-        for view in self.routed_ips.store.values():
-            self._queue.add(view.key)
-
-    # -- accounts ----------------------------------------------------------------------------------------------------
-
-    def firewall_account(self, ref: AccountRef) -> FirewallAccount:
-        """Return a firewall account, built at first use. Raises ConfigError."""
-        account = self._firewalls.get(ref)
-        if account is None:
-            credentials = self.credentials.values(ref.credentials) if ref.credentials else None
-            provider = self._registry.firewall_provider(ref.provider, region=ref.region, credentials=credentials)
-            self._verify(ref, provider)
-            account = self._firewalls[ref] = FirewallAccount(
-                ref.provider,
-                provider,
-                lock=self._lock,
-                fence=self._fence,
-                wake=self._wake,
-                refused=self._node_refused,
-                clock=self._clocks.monotonic,
-                jitter=self._clocks.jitter,
-                metrics=self._metrics,
-                timeout_seconds=self._settings.provider_timeout_seconds,
-            )
-        return account
-
-    def _credentials_changed(self, secret: str) -> None:
-        values = self.credentials.values(secret)
-        for ref, firewall in self._firewalls.items():
-            if ref.credentials == secret:
-                provider = self._registry.firewall_provider(ref.provider, region=ref.region, credentials=values)
-                firewall.use(provider)
-                self._verify(ref, provider)
-        for issuer in self.issuers.store.values():
-            self._queue.add(issuer.key)
-        self._use_credentials(secret, values)
         for view in self.routed_ips.store.values():
             self._queue.add(view.key)
 
     # -- changes -----------------------------------------------------------------------------------------------------
-
-    def _wake(self, key: Key, seconds: float) -> None:
-        if seconds > 0:
-            self._queue.add_after(key, seconds)
-        else:
-            self._queue.add(key, urgent=True)
 
     def _wake_users(self, issuer: str) -> None:
         for key in self.kind.of_issuer(issuer):

@@ -60,7 +60,7 @@ def test_pools_of_two_regions_have_an_account_each_and_read_it_once(world: Regio
     assert (west,) in asked
     assert world.manager is not None
     with world.manager.lock:
-        accounts = {region: world.manager.account(AccountRef("memory", region)) for region in (EAST, WEST)}
+        accounts = {region: world.manager.accounts.ip(AccountRef("memory", region)) for region in (EAST, WEST)}
         assert [account.name for account in accounts.values()] == ["memory", "memory"]
         assert {region: set(account.inventory.records) for region, account in accounts.items()} == {
             EAST: {east},
