@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from flipop_core.dnsnames import DNSNameError, check_name, is_zone_id, record_fqdn, zone_name
 
 ZONE_ID = "023e105f4ecef8ad9ca31a8372d0c353"
+ROUTE53_ID = "Z1D633PJN98FT9"
 LONGEST = ".".join(["a" * 63] * 3)
 
 
@@ -62,6 +63,7 @@ def test_the_zone_itself(record_name: str) -> None:
         ("www.example.com", ZONE_ID, "www.example.com"),
         ("WWW.Example.com.", ZONE_ID, "www.example.com"),
         ("*.example.com", ZONE_ID, "*.example.com"),
+        ("www.example.com", ROUTE53_ID, "www.example.com"),
     ],
 )
 def test_names(record_name: str, zone: str, fqdn: str) -> None:
@@ -108,11 +110,17 @@ def test_what_is_no_name(record_name: str, zone: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("zone", "canonical"),
-    [("Example.COM.", "example.com"), (ZONE_ID, ZONE_ID), ("bücher.de", "xn--bcher-kva.de"), ("com", "com")],
+    [
+        ("Example.COM.", "example.com"),
+        (ZONE_ID, ZONE_ID),
+        (ROUTE53_ID, ROUTE53_ID),
+        ("bücher.de", "xn--bcher-kva.de"),
+        ("com", "com"),
+    ],
 )
 def test_zone_names(zone: str, canonical: str) -> None:
     assert zone_name(zone) == canonical
-    assert is_zone_id(zone) is (zone == ZONE_ID)
+    assert is_zone_id(zone) is (zone in (ZONE_ID, ROUTE53_ID))
 
 
 @pytest.mark.parametrize("text", [ZONE_ID.upper(), ZONE_ID[:-1], ZONE_ID + "0", "g" * 32, f"{ZONE_ID}\n"])

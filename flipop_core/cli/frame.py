@@ -144,7 +144,10 @@ def load_usable_registry(ctx: click.Context, settings: Settings, *, quiet: bool)
         raise ConfigError(
             "no provider is installed: pip install 'flipop-core[digitalocean]', and see `flipop providers`"
         )
-    if all(missing_credentials(factory, os.environ) for factory in factories):
-        missing = {spec.variable for factory in factories for spec in missing_credentials(factory, os.environ)}
-        log.warning("no provider has its credentials: see `flipop providers`", missing=sorted(missing))
+    asking = [factory for factory in factories if any(spec.required for spec in factory.credentials)]
+    if asking and all(missing_credentials(factory, os.environ) for factory in asking):
+        missing = {spec.variable for factory in asking for spec in missing_credentials(factory, os.environ)}
+        others = sorted({factory.name for factory in factories if factory not in asking})
+        text = "no provider that needs credentials in the environment has them: see `flipop providers`"
+        log.warning(text, missing=sorted(missing), **({"others": others} if others else {}))
     return registry

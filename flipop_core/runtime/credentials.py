@@ -51,7 +51,8 @@ class _Entry:
 class SecretCredentials:
     """See the module. All methods need the shared lock held; answers come on a thread of its own.
 
-    ``wake`` queues a resource; ``changed`` is told the name of a Secret whose values are not those that were given out.
+    ``wake`` queues a resource; ``changed`` is told the name of a Secret whose values, or whose trouble, are not those
+    that were given out.
     """
 
     def __init__(
@@ -133,23 +134,26 @@ class SecretCredentials:
             _log.exception("defect in reading a Secret", secret=name)
             problem = CredentialsUnavailable(f"spec.credentialsSecretRef: Secret {name} cannot be read")
         with self._lock:
-            self._take(name, entry, values, problem)
+            try:
+                self._take(name, entry, values, problem)
+            except Exception:
+                _log.exception("defect in handling a Secret", secret=name)
 
     def _take(
         self, name: str, entry: _Entry, values: Mapping[str, str] | None, problem: CredentialsUnavailable | None
     ) -> None:
-        before = entry.values
+        first, before = entry.read_at is None, (entry.values, str(entry.problem or ""))
         entry.reading, entry.read_at = False, self._clock()
         entry.values = values
         entry.problem = problem if values is None else None
         if problem is not None:
             _log.warning("credentials not read", secret=name, error=str(problem))
-        if before is not None and values is not None and before != values:
-            _log.info("credentials changed", secret=name)
-            self._changed(name)
         waiting, entry.waiting = entry.waiting, set()
         for key in waiting:
             self._wake(key)
+        if not first and before != (values, str(entry.problem or "")):
+            _log.info("credentials changed", secret=name)
+            self._changed(name)
 
 
 def _decoded(name: str, body: bytes) -> Mapping[str, str]:

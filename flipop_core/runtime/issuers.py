@@ -82,10 +82,7 @@ class IssuerController:
             self._objects.forget(key)
             return
         users = self._users(key.name)
-        if bool(users) != (RECLAIM_FINALIZER in issuer.metadata.finalizers) and (
-            users == () or issuer.metadata.deletion_timestamp is None
-        ):
-            self._objects.write_finalizer(issuer, present=bool(users))
+        self._keep_finalizer(issuer, wanted=bool(users))
         secret = secret_name(issuer.spec) if issuer.spec is not None else ""
         if secret and not self._credentials.known(secret, key):
             return
@@ -100,6 +97,8 @@ class IssuerController:
             ),
         )
         written = self._objects.write_status(issuer, status)
+        if secret and problem is None:
+            self._queue.add_after(key, self._recheck_seconds)  # to see that its Secret has changed
         if problem is not None:
             if written:
                 _log.warning("issuer cannot be used", issuer=key.name, problem=str(problem))
@@ -109,6 +108,15 @@ class IssuerController:
                 self._queue.add_after(key, RETRY_SECONDS if unread else self._recheck_seconds)
         if written:
             self._wake_users(key.name)
+
+    def _keep_finalizer(self, issuer: IssuerView, *, wanted: bool) -> None:
+        if wanted == (RECLAIM_FINALIZER in issuer.metadata.finalizers):
+            return
+        if wanted and issuer.metadata.deletion_timestamp is not None:
+            return  # the API server takes none any more
+        if not wanted and not self._routed_ips.synced:
+            return  # where they cannot be listed, there may be some
+        self._objects.write_finalizer(issuer, present=wanted)
 
     def _users(self, name: str) -> tuple[str, ...]:
         return tuple(
