@@ -118,7 +118,7 @@ class RoutedIPKind:
             for entries in view.firewall_entries
             if present is None or not entries.is_same_firewall(present.entries)
         )
-        return plan_routed_ip(
+        made = plan_routed_ip(
             RoutedIPObservation(
                 observed,
                 firewall=present,
@@ -128,6 +128,10 @@ class RoutedIPKind:
             ),
             now,
         )
+        denied = self._accounts.denied("firewall", account.ref) if present is not None else None
+        if denied is None:
+            return made
+        return replace(made, plan=replace(made.plan, holds=(denied, *made.plan.holds)))
 
     def act(self, pool: PoolView, steps: tuple[tuple[FirewallObservation, FirewallStep], ...]) -> None:
         """Take the steps with firewalls."""
