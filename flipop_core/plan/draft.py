@@ -24,6 +24,7 @@ class Draft:
         self.free: list[NodeView] = list(assessment.free)
         self.busy = {operation.target for operation in observed.operations.values() if operation.target}
         self.leaving: set[str] = set()
+        self.moves: list[float] = []
         self.recording = False
         self._actions: list[Action] = []
         self._holds: list[Hold] = []
@@ -44,6 +45,8 @@ class Draft:
         """Add an action."""
         self._actions.append(action)
         self.recording = self.recording or isinstance(action, RecordLedger)
+        if isinstance(action, AssignAddress) and action.from_provider_id is not None:
+            self.moves.append(self.now)
         if isinstance(action, AssignAddress | UnassignAddress):
             self.busy.add(action.provider_id)
             self.free = [node for node in self.free if node.provider_id != action.provider_id]
@@ -68,6 +71,10 @@ class Draft:
         """
         fit: list[tuple[int, NodeView]] = []
         for node in self.free:
+            unsteady_until = self.observed.unsteady.get(node.provider_id)
+            if unsteady_until is not None and unsteady_until > self.now:
+                self.look_at(unsteady_until)
+                continue
             refusals = self._refusals(node.provider_id, address)
             if not refusals:
                 fit.append((0, node))

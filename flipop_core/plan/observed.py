@@ -62,12 +62,29 @@ class Creation(msgspec.Struct, frozen=True, gc=False):
     looked_at: float = 0.0
 
 
+class Grace(msgspec.Struct, frozen=True, gc=False):
+    """Until when (monotonic seconds) a node may recover before its addresses move; ``message`` is for people."""
+
+    until: float
+    message: str
+
+
+class MoveBudget(msgspec.Struct, frozen=True, gc=False):
+    """How many more addresses this process may move now, of ``limit`` in a minute, and when it may move the next."""
+
+    limit: int
+    left: int
+    next_at: float
+
+
 class PoolMemory(msgspec.Struct, frozen=True):
     """What the process remembers of a pool between plans. Losing it costs reads and retries, never addresses.
 
     Backoffs are kept by address, by node (provider ID) and by pair of both. ``cleaned`` are (node, address) annotations
     that have been removed from nodes outside the pool's watch, ``strays`` those that could not be, yet. ``deleted``
     are addresses of which the provider has said so in answer to a deletion: a read may only be older than they are.
+    ``moves`` are the times of the last minute's moves, ``fit_before`` when nodes (provider IDs) were last seen to be
+    fit, ``noticed`` when nodes (names) were first seen not to be (Unix time).
     """
 
     addresses: Mapping[str, Backoff] = {}
@@ -78,6 +95,9 @@ class PoolMemory(msgspec.Struct, frozen=True):
     cleaned: frozenset[tuple[str, str]] = frozenset()
     strays: frozenset[tuple[str, str]] = frozenset()
     deleted: frozenset[str] = frozenset()
+    moves: tuple[float, ...] = ()
+    fit_before: Mapping[str, float] = {}
+    noticed: Mapping[str, float] = {}
 
 
 class PoolObservation(msgspec.Struct, frozen=True):
@@ -96,6 +116,9 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``prefers_youngest``: of nodes that hold as many addresses, the youngest is chosen and not the first by name.
     ``selected`` are the addresses that ``spec.ipSelector`` gives the pool. ``region`` is that of the account, empty
     when it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by name.
+    ``graces`` are unfit nodes that may recover, by provider ID; ``unsteady`` until when nodes have not been Ready for
+    long enough to be given an address. ``stale_watch`` says that what is known of nodes or pods is old.
+    ``process_moves`` is what is left of the process's own limit, None for no limit.
     """
 
     key: Key
@@ -128,6 +151,10 @@ class PoolObservation(msgspec.Struct, frozen=True):
     selected: tuple[str, ...] = ()
     region: str = ""
     elsewhere: Mapping[str, str] = {}
+    graces: Mapping[str, Grace] = {}
+    unsteady: Mapping[str, float] = {}
+    stale_watch: str = ""
+    process_moves: MoveBudget | None = None
     cluster: str = ""
 
     def owns(self, address: str) -> bool:

@@ -18,6 +18,7 @@ from flipop_core.plan.actions import (
     SetFinalizer,
 )
 from flipop_core.plan.assess import AddressState, Assessment, assess
+from flipop_core.plan.brakes import holds_move
 from flipop_core.plan.creation import creation_unfinished, plan_creation
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import NEVER, PoolObservation
@@ -39,7 +40,9 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
     if wanted != observed.has_finalizer:
         draft.act(SetFinalizer(present=wanted))
     _plan_reads(draft)
-    if draft.assessment.addresses or draft.assessment.lacking or creation_unfinished(observed):
+    if observed.spec.paused:
+        draft.hold("Paused", "spec.paused is set")
+    elif draft.assessment.addresses or draft.assessment.lacking or creation_unfinished(observed):
         _plan_assignments(draft)
         plan_creation(draft)
         if observed.spec.reclaim_policy == "Delete":
@@ -92,7 +95,7 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
         draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
         return
     cool_off_ends = _cool_off_ends(observed)
-    if _drains(draft, state):
+    if holds_move(draft, state) or _drains(draft, state):
         return
     if cool_off_ends > draft.now:
         draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)

@@ -153,6 +153,25 @@ class IPSelector(Resource, frozen=True):
     ]
 
 
+class GracePeriods(Resource, frozen=True):
+    """How long a node that holds an address may be unfit before the address moves, by what is wrong with it."""
+
+    node_not_ready_seconds: Annotated[
+        float,
+        Meta(description="While the node is not Ready, since that condition's last transition. Default: 0.", ge=0),
+    ] = 0.0
+    pod_not_ready_seconds: Annotated[
+        float,
+        Meta(
+            description="While no matching pod on the node is Running and Ready, since the last one was. Default: 0.",
+            ge=0,
+        ),
+    ] = 0.0
+    cordoned_seconds: Annotated[
+        float, Meta(description="While the node is cordoned, since its taint was added. Default: 0.", ge=0)
+    ] = 0.0
+
+
 class FloatingIPPoolSpec(Resource, frozen=True):
     """What the pool should be."""
 
@@ -214,6 +233,37 @@ class FloatingIPPoolSpec(Resource, frozen=True):
     assignment_cool_off_seconds: Annotated[
         float, Meta(description="Least time between two assignments of the pool, in seconds.", ge=0)
     ] = 0.0
+    grace_periods: Annotated[
+        GracePeriods,
+        Meta(description="How long a node may recover before its address moves. Absent: an address moves at once."),
+    ] = GracePeriods()
+    stabilization_seconds: Annotated[
+        float,
+        Meta(
+            description="How long a node must have been Ready before it is given an address. 0: at once. An address "
+            "that it holds already stays in any case.",
+            ge=0,
+        ),
+    ] = 0.0
+    max_moves_per_minute: Annotated[
+        int,
+        Meta(
+            description="How many addresses of the pool may move from node to node within a minute. 0: any number.",
+            ge=0,
+        ),
+    ] = 0
+    max_unavailable_percent: Annotated[
+        int,
+        Meta(
+            description="When more than this share of the nodes that were fit a moment ago is not any more, addresses "
+            "stay where they are until fewer are missing. 0: off.",
+            ge=0,
+            le=99,
+        ),
+    ] = 0
+    paused: Annotated[
+        bool, Meta(description="true: nothing is created, moved, deleted or published until it is false again.")
+    ] = False
     drain_before_move_seconds: Annotated[
         float,
         Meta(

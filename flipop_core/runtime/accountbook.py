@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import structlog
 
 from flipop_core.config import Settings
-from flipop_core.errors import FlipopError
+from flipop_core.errors import ConfigError, FlipopError
 from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.firewall import FirewallAction
@@ -22,10 +24,14 @@ from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.firewallaccounts import FirewallAccount
 from flipop_core.runtime.leader import Fence
 from flipop_core.runtime.metrics import Metrics
-from flipop_core.runtime.verification import Verification
+from flipop_core.runtime.verification import Verifiable, Verification
 from flipop_core.runtime.workqueue import WorkQueue
 
 _KIND = "Account"
+
+_Provider = TypeVar("_Provider", bound=Verifiable)
+
+_log = structlog.get_logger(__name__)
 
 
 class Listener(AccountListener, Protocol):
@@ -149,18 +155,29 @@ class AccountBook:
         return self._verification.denied(role, ref)
 
     def use_credentials(self, secret: str, values: Mapping[str, str]) -> None:
-        """Make calls with the new values of a Secret from now on."""
+        """Make calls with the new values of a Secret from now on; those it no longer suffices for keep the old ones."""
         for account in self._ip.values():
-            ref = account.ref
-            if ref.credentials == secret:
-                provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=values)
-                account.use(provider)
-                self._verification.use("ip", ref, provider)
+            if account.ref.credentials == secret:
+                self._use("ip", account.ref, values, self._registry.ip_provider, account.use)
         for ref, firewall in self._firewall.items():
             if ref.credentials == secret:
-                rules = self._registry.firewall_provider(ref.provider, region=ref.region, credentials=values)
-                firewall.use(rules)
-                self._verification.use("firewall", ref, rules)
+                self._use("firewall", ref, values, self._registry.firewall_provider, firewall.use)
+
+    def _use(
+        self,
+        role: Role,
+        ref: AccountRef,
+        values: Mapping[str, str],
+        build: Callable[..., _Provider],
+        use: Callable[[_Provider], None],
+    ) -> None:
+        try:
+            provider = build(ref.provider, region=ref.region, credentials=values)
+        except ConfigError as problem:
+            _log.warning("credentials cannot be used", account=str(ref), role=role, problem=str(problem))
+            return
+        use(provider)
+        self._verification.use(role, ref, provider)
 
     def invalidate(self) -> None:
         """Forget what is known of all accounts, after a pause in which anything may have happened."""

@@ -227,6 +227,7 @@ class Account:
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
         self.inventory = Inventory()
+        self._touched.clear()  # nothing is left that a read could be compared with
         self.gate = self.read_gate = Gate()
 
     def _read_all(self, wanted: frozenset[str], families: frozenset[str], nodes: frozenset[str]) -> None:

@@ -38,21 +38,24 @@ _decoder = msgspec.json.Decoder(_Secret)
 
 
 class _Entry:
-    """One Secret: its values or what is wrong with it, and who waits for it. The repr shows no value."""
+    """One Secret: its values or what is wrong with it, and who has asked for it since that changed.
+
+    ``used`` are the last values there were, in use even when they are gone. The repr shows no value.
+    """
 
     def __init__(self) -> None:
         self.values: Mapping[str, str] | None = None
+        self.used: Mapping[str, str] | None = None
         self.problem: CredentialsUnavailable | None = None
         self.read_at: float | None = None
         self.reading = False
-        self.waiting: set[Key] = set()
+        self.asking: set[Key] = set()
 
 
 class SecretCredentials:
     """See the module. All methods need the shared lock held; answers come on a thread of its own.
 
-    ``wake`` queues a resource; ``changed`` is told the name of a Secret whose values, or whose trouble, are not those
-    that were given out.
+    ``wake`` queues a resource; ``changed`` is told the name of a Secret whose values are not those that were given out.
     """
 
     def __init__(
@@ -75,14 +78,13 @@ class SecretCredentials:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="secrets")
 
     def known(self, name: str, key: Key) -> bool:
-        """Whether the Secret ``name`` (``namespace/name``) has been read, or could not be; else ``key`` is woken then.
+        """Whether the Secret ``name`` (``namespace/name``) has been read, or could not be.
 
-        One that was read long ago is read again in the background.
+        One that was read long ago is read again in the background. ``key`` is woken once the answer is another.
         """
         entry = self._entries.setdefault(name, _Entry())
         self._refresh(name, entry)
-        if entry.read_at is None:
-            entry.waiting.add(key)
+        entry.asking.add(key)
         return entry.read_at is not None
 
     def values(self, name: str) -> Mapping[str, str]:
@@ -142,16 +144,20 @@ class SecretCredentials:
     def _take(
         self, name: str, entry: _Entry, values: Mapping[str, str] | None, problem: CredentialsUnavailable | None
     ) -> None:
-        first, before = entry.read_at is None, (entry.values, str(entry.problem or ""))
+        first, before = entry.read_at is None, (entry.values, str(entry.problem))
         entry.reading, entry.read_at = False, self._clock()
         entry.values = values
         entry.problem = problem if values is None else None
         if problem is not None:
             _log.warning("credentials not read", secret=name, error=str(problem))
-        waiting, entry.waiting = entry.waiting, set()
-        for key in waiting:
-            self._wake(key)
-        if not first and before != (values, str(entry.problem or "")):
+        if first or before != (values, str(entry.problem)):
+            asking, entry.asking = entry.asking, set()
+            for key in asking:
+                self._wake(key)
+        used = entry.used
+        if values is not None:
+            entry.used = values
+        if values is not None and used is not None and used != values:
             _log.info("credentials changed", secret=name)
             self._changed(name)
 

@@ -7,20 +7,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from flipop_core.errors import ConfigError
 from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold
-from flipop_core.plan.firewall import FirewallObservation, FirewallStep, Share
+from flipop_core.plan.firewall import FirewallFailure, FirewallObservation, FirewallStep, Share
 from flipop_core.plan.observed import PoolObservation
+from flipop_core.plan.report import problem_reason
 from flipop_core.plan.routedip import RoutedIPObservation, RoutedIPPlan, plan_routed_ip
 from flipop_core.plan.routedstatus import as_pool, routed_ip_status
 from flipop_core.plan.service import ReachedPort, firewall_rules
 from flipop_core.providers import FirewallRule
-from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView, entries_annotation
+from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView
 from flipop_core.resources.routed import FirewallEntries, RoutedIPIssuerSpec
 from flipop_core.resources.types import FloatingIPPoolStatus
 from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.accounts import Account
-from flipop_core.runtime.credentials import SecretCredentials
+from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable, SecretCredentials
+from flipop_core.runtime.firewallaccounts import FirewallAccount
+from flipop_core.runtime.firewallrecords import FirewallRecords
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.services import ServiceInterest, ServiceInterests
 from flipop_core.runtime.store import Store
@@ -51,6 +55,8 @@ class RoutedIPKind:
         self._services = services
         self._credentials = credentials
         self._objects = objects
+        self._records = FirewallRecords(objects)
+        self._generations: dict[Key, tuple[int, int]] = {}
         self._accounts = accounts
         self._ref_of = ref_of
         self._recheck_seconds = recheck_seconds
@@ -82,10 +88,12 @@ class RoutedIPKind:
     # -- reconcile ---------------------------------------------------------------------------------------------------
 
     def prepared(self, pool: PoolView) -> bool:
-        """Whether the credentials have been read and the service's endpoints and pods are listed."""
-        service = self._service(pool.key)
-        read = not pool.credentials or self._credentials.known(pool.credentials, pool.key)
-        return read and (service is None or service.synced)
+        """Whether all credentials have been read and the service's endpoints and pods are listed."""
+        view, service = self._view(pool.key), self._service(pool.key)
+        former = {entries.credentials for entries in view.firewall_entries} if view is not None else set()
+        secrets = sorted({pool.credentials, *former} - {""})
+        read = [self._credentials.known(secret, pool.key) for secret in secrets]
+        return all(read) and (service is None or service.synced)
 
     def refine(self, pool: PoolView, observed: PoolObservation) -> PoolObservation:
         """Return what was observed for nodes with a ready endpoint, within the issuer's limits."""
@@ -112,9 +120,10 @@ class RoutedIPKind:
         name = self._firewall_name(view, issuer)
         if name:
             entries = FirewallEntries(issuer.provider, name, account.ref.region, account.ref.credentials)
-            present = self._observe(view, entries)
+            self._retry_edited(view, entries)
+            present = self._observe(view, entries, now)
         former = tuple(
-            self._observe(view, entries)
+            self._observe(view, entries, now)
             for entries in view.firewall_entries
             if present is None or not entries.is_same_firewall(present.entries)
         )
@@ -135,35 +144,65 @@ class RoutedIPKind:
 
     def act(self, pool: PoolView, steps: tuple[tuple[FirewallObservation, FirewallStep], ...]) -> None:
         """Take the steps with firewalls."""
+        view = self._view(pool.key)
+        if view is None:
+            return
+        self._records.settle(view)
         for firewall, step in steps:
-            account = self._accounts.firewall(account_ref(firewall.entries))
-            name = firewall.entries.name
+            account, name = self._account(firewall.entries), firewall.entries.name
+            if isinstance(account, ConfigError):
+                continue  # the step says so
             if step.read:
                 account.read(name, pool.key)
             elif step.record is not None:
-                self._record(pool.key, step.record)
+                self._records.write(view, step.record)
             elif step.action is not None:
                 account.start(name, step.action, pool.key)
             else:
                 account.wait(name, pool.key)
+                if step.hold is not None and step.hold.reason == "FirewallShared":
+                    self._resolve(view, account, firewall.entries)
 
-    def _record(self, key: Key, entries: FirewallEntries) -> None:
-        view = self._view(key)
-        if view is None:
-            return
-        others = tuple(each for each in view.firewall_entries if not each.is_same_firewall(entries))
-        self._objects.write_metadata(view, {"annotations": entries_annotation((*others, entries))})
+    def _resolve(self, view: RoutedIPView, account: FirewallAccount, firewall: FirewallEntries) -> None:
+        """Find out which firewalls others mean: one may be this one by its other name."""
+        names = {firewall.name}
+        for other in self._routed_ips.values():
+            issuer = self._issuer(other.key)
+            if issuer is not None and self._ref_of(self._as_pool(other)) == account_ref(firewall):
+                names.add(self._firewall_name(other, issuer))
+        for name in sorted(names - {""}):
+            if not account.is_resolved(name):
+                account.read(name, view.key)
+
+    def _retry_edited(self, view: RoutedIPView, firewall: FirewallEntries) -> None:
+        """Let what failed be tried again at once after an edit of the RoutedIP or its issuer."""
+        issuer = self._issuers.get("", view.spec.issuer_ref.name) if view.spec is not None else None
+        generations = view.metadata.generation, issuer.metadata.generation if issuer is not None else 0
+        account = self._account(firewall)
+        if self._generations.setdefault(view.key, generations) != generations and not isinstance(account, ConfigError):
+            account.retry(firewall.name)
+        self._generations[view.key] = generations
 
     # -- what is observed --------------------------------------------------------------------------------------------
 
-    def _observe(self, view: RoutedIPView, named: FirewallEntries) -> FirewallObservation:
+    def _account(self, firewall: FirewallEntries) -> FirewallAccount | ConfigError:
+        """Return the account that a firewall is in, or why there is none."""
+        try:
+            return self._accounts.firewall(account_ref(firewall))
+        except ConfigError as problem:
+            return problem
+
+    def _observe(self, view: RoutedIPView, named: FirewallEntries, now: float) -> FirewallObservation:
         """Return what is known of a firewall. ``rules`` and ``nodes`` are needed of the present one alone."""
-        account = self._accounts.firewall(account_ref(named))
-        known = account.observed(named.name)
+        account = self._account(named)
         entries = next(
             (each for each in view.firewall_entries if each.is_same_firewall(named)), named.with_items((), ())
         )
-        rules, nodes = self._needs(view, named)
+        if isinstance(account, ConfigError):
+            return FirewallObservation(view.key, entries, failure=self._unusable(account, named.name, now))
+        known = account.observed(named.name, view.key)
+        rules, nodes = self._needs(view, account, named)
+        needless = bool(set(entries.rules) - rules or set(entries.nodes) - nodes)
         return FirewallObservation(
             key=view.key,
             entries=entries,
@@ -171,51 +210,68 @@ class RoutedIPKind:
             read_at=known.read_at,
             rules=rules,
             nodes=nodes,
-            others=self._share(view, named),
-            busy=known.busy,
+            others=self._share(view, account, named, needs=needless),
+            busy=known.busy or not self._records.is_certain(view),
             reread_at=known.read_at + self._recheck_seconds,
             gate=account.gate,
             failure=known.failure,
         )
 
-    def _needs(self, view: RoutedIPView, firewall: FirewallEntries) -> tuple[frozenset[FirewallRule], frozenset[str]]:
-        """Return the rules that a RoutedIP needs of a firewall, and the nodes that hold its address or are about to."""
+    def _unusable(self, problem: ConfigError, name: str, now: float) -> FirewallFailure:
+        """Return the failure that stands for an account that cannot be built: all but the firewall goes on."""
+        unread = isinstance(problem, CredentialsUnavailable)
+        reason = "CredentialsUnavailable" if unread else problem_reason(problem)
+        wait_seconds = RETRY_SECONDS if unread else self._recheck_seconds
+        return FirewallFailure(1, now + wait_seconds, f"firewall {name}: {problem}", reason)
+
+    def _needs(
+        self, view: RoutedIPView, firewalls: FirewallAccount, firewall: FirewallEntries, *, perhaps: bool = False
+    ) -> tuple[frozenset[FirewallRule], frozenset[str]]:
+        """Return the rules that a RoutedIP needs of a firewall, and the nodes that hold its address or are about to.
+
+        With ``perhaps``, also if its firewall may be that one by another name.
+        """
+        nothing = frozenset[FirewallRule](), frozenset[str]()
         issuer = self._issuer(view.key)
+        if issuer is None or view.metadata.deletion_timestamp is not None:
+            return nothing
+        name = self._firewall_name(view, issuer)
+        names = (name, firewall.name) if name else ()
+        is_unknown = perhaps and not all(firewalls.is_resolved(each) for each in names)
+        if not is_unknown and firewalls.place(name) != firewalls.place(firewall.name):
+            return nothing
         ref = self._ref_of(self._as_pool(view))
-        if issuer is None or ref is None or self._firewall_name(view, issuer) != firewall.name:
-            return frozenset(), frozenset()
-        if ref != account_ref(firewall):
-            return frozenset(), frozenset()
-        account = self._accounts.known_ip(ref)
-        if account is None:
-            return frozenset(), frozenset()
+        account = self._accounts.known_ip(ref) if ref is not None else None
+        if account is None or ref != account_ref(firewall):
+            return nothing
         nodes = set()
         for address in self._addresses(view):
             record, operation = account.inventory.records.get(address), account.operations.get(address)
             nodes.add(record.provider_id if record is not None else None)
             if operation is not None and not issuer.firewall_post_allow:
                 nodes.add(operation.target)
-        own = _NO_PORTS
-        if self._accounts.firewall(ref).capabilities.opens_node_ports:
-            own = issuer.node_ports
+        own = issuer.node_ports if firewalls.capabilities.opens_node_ports else _NO_PORTS
         return firewall_rules(self._ports(view.key), own), frozenset(node for node in nodes if node)
 
-    def _share(self, view: RoutedIPView, firewall: FirewallEntries) -> Share:
-        share = Share()
+    def _share(
+        self, view: RoutedIPView, firewalls: FirewallAccount, firewall: FirewallEntries, *, needs: bool
+    ) -> Share:
+        """Return what others have on record, and with ``needs`` what they need: that decides only what is removed."""
+        rules, nodes = set[FirewallRule](), set[str]()
+        recorded_rules, recorded_nodes = set[FirewallRule](), set[str]()
+        ref, place = account_ref(firewall), firewalls.place(firewall.name)
         for other in self._routed_ips.values():
             if other.key == view.key:
                 continue
-            rules, nodes = self._needs(other, firewall)
-            recorded = [each for each in other.firewall_entries if each.is_same_firewall(firewall)]
-            if not rules and not nodes and not recorded:
-                continue
-            share = Share(
-                share.rules | rules,
-                share.nodes | nodes,
-                share.recorded_rules.union(*(each.rules for each in recorded)),
-                share.recorded_nodes.union(*(each.nodes for each in recorded)),
-            )
-        return share
+            for each in self._records.certain(other):
+                if account_ref(each) == ref and firewalls.place(each.name) == place:
+                    recorded_rules.update(each.rules)
+                    recorded_nodes.update(each.nodes)
+            if needs:
+                needed = self._needs(other, firewalls, firewall, perhaps=True)
+                rules |= needed[0]
+                nodes |= needed[1]
+        return Share(frozenset(rules), frozenset(nodes), frozenset(recorded_rules), frozenset(recorded_nodes))
 
     def _addresses(self, view: RoutedIPView) -> tuple[str, ...]:
         given = (view.spec.routed_ip,) if view.spec is not None and view.spec.routed_ip else ()
@@ -293,6 +349,8 @@ class RoutedIPKind:
         self._pools.pop(key, None)
         self._services.drop(key)
         self._objects.forget(key)
+        self._records.forget(key)
+        self._generations.pop(key, None)
 
 
 def account_ref(entries: FirewallEntries) -> AccountRef:

@@ -162,7 +162,12 @@ class Routing:
             return
         self._queue.add(issuer.key)
         if old is None or new is None or old.spec != new.spec:
-            for view in self.routed_ips.store.values():
-                if view.spec is not None and view.spec.issuer_ref.name == issuer.metadata.name:
-                    self._changed(view, None)
-                    self._queue.add(view.key)
+            users = [
+                view
+                for view in self.routed_ips.store.values()
+                if view.spec is not None and view.spec.issuer_ref.name == issuer.metadata.name
+            ]
+            for view in users:
+                self._queue.add(view.key)
+            if users:
+                self._changed(users[0], None)  # of one as of all: who claims what is worked out anew

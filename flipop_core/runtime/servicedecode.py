@@ -71,6 +71,7 @@ class _ContainerPort(_Slim):
     protocol: str | None = None
     name: str | None = None
     host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
 
 
 class _Container(_Slim):
@@ -183,5 +184,10 @@ def _container_ports(spec: _PodSpec) -> Iterator[ContainerPort]:
                 container_port=port.container_port or 0,
                 protocol=intern(port.protocol or "TCP"),
                 name=intern(port.name or ""),
-                host_port=port.host_port or 0,
+                host_port=0 if _is_local(port.host_ip) else port.host_port or 0,
             )
+
+
+def _is_local(host_ip: str | None) -> bool:
+    """Whether a host port is bound to the node's loopback, where nobody else reaches it."""
+    return host_ip is not None and (host_ip.startswith("127.") or host_ip == "::1")
