@@ -47,8 +47,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pod's own. ``metrics_bind_addr`` is ``HOST:PORT`` for /metrics, /healthz and /readyz, empty for none.
     ``leader_election`` may be off only where no second process can run. ``recheck_seconds`` is how often a pool at
     rest is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider.
-    ``stop_timeout_seconds`` is how long work in flight may take after SIGTERM. ``cluster_name`` tells the addresses
-    of several clusters in one account apart, where a provider can tag.
+    ``stop_timeout_seconds`` is how long work in flight may take after SIGTERM. ``max_moves_per_minute`` is how many
+    addresses the process may move from node to node within a minute, 0 for any number. ``cluster_name`` tells the
+    addresses of several clusters in one account apart, where a provider can tag.
     """
 
     kubeconfig: str = ""
@@ -64,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     recheck_seconds: float = 300.0
     provider_timeout_seconds: float = 7.0
     stop_timeout_seconds: float = 15.0
+    max_moves_per_minute: int = 0
     cluster_name: str = ""
 
     def __post_init__(self) -> None:
@@ -71,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ConfigError(f"{name}: {value!r}: it must be more than 0 seconds")
+        if self.max_moves_per_minute < 0:
+            raise ConfigError(f"max_moves_per_minute: {self.max_moves_per_minute}: write 0, for any number, or more")
         if self.leader_election:
             self._check_lease()
         if self.cluster_name and not _CLUSTER_NAME.fullmatch(self.cluster_name):

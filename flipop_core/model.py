@@ -86,7 +86,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 class PodView(msgspec.Struct, frozen=True, gc=False):
     """The part of a Pod that decides anything. ``ready``: phase Running and condition Ready=True.
 
-    Labels are missing on purpose: the API server has already selected by them.
+    ``unready_since`` is when a pod that is not ready stopped being so (Unix time), 0 when nothing tells. Labels are
+    missing on purpose: the API server has already selected by them.
     """
 
     namespace: str
@@ -95,6 +96,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     node_name: str = ""
     ready: bool = False
     deleting: bool = False
+    unready_since: float = 0.0
 
 
 class AddressRecord(msgspec.Struct, frozen=True, gc=False):

@@ -64,6 +64,11 @@ class Draft:
         waits = [refusal.not_before for refusal in self._refusals(provider_id, address)]
         return max((moment for moment in waits if moment > self.now), default=None)
 
+    def steady_at(self) -> float | None:
+        """Return when the first of the free nodes will have been Ready for long enough, None if none is waited for."""
+        waits = [self.observed.unsteady.get(node.provider_id, self.now) for node in self.free]
+        return min((moment for moment in waits if moment > self.now), default=None)
+
     def choose_node(self, address: str | None = None) -> NodeView | None:
         """Return the first free node, of those with the fewest addresses, for the address (None: a new one).
 

@@ -101,6 +101,10 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
         draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
         return
     node = draft.choose_node(state.address)
+    if node is None and (steady_at := draft.steady_at()) is not None:
+        text = "the free nodes have not been Ready for stabilizationSeconds"
+        draft.hold("Stabilizing", text, address=state.address, until=steady_at)
+        return
     if node is None:
         _make_room(draft, state)
         return

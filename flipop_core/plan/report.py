@@ -26,6 +26,20 @@ _HOLD_ORDER = (
 )
 
 
+_HELD = (
+    "TooManyUnavailable",
+    "StaleWatch",
+    "MoveLimit",
+    "ProcessMoveLimit",
+    "Grace",
+    "Stabilizing",
+    "CoolOff",
+    "FirewallPending",
+    "OpeningFirewall",
+)
+"""Reasons to wait, not failures: the first one that holds is shown."""
+
+
 class Trouble(msgspec.Struct, frozen=True, gc=False):
     """The first thing that keeps a pool from being ready. ``failure``: something failed, it is not just under way."""
 
@@ -185,6 +199,8 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
         if state.error:
             reason = "AddressNotFound" if state.missing else "AddressError"
             return Trouble(reason, f"{state.address}: {state.error}", failure=True)
+    if "Paused" in holds:
+        return Trouble("Paused", holds["Paused"].message)
     return _waits(assessment, holds) or _incomplete(observed, assessment, holds)
 
 
@@ -199,7 +215,7 @@ def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
     waiting = [state.address for state in assessment.enabled if state.state != "active"]
     if not waiting:
         return None
-    for reason in ("CoolOff", "FirewallPending", "OpeningFirewall"):
+    for reason in _HELD:
         if reason in holds:
             return Trouble(reason, holds[reason].message)
     known = all(state.known for state in assessment.enabled)

@@ -31,10 +31,11 @@ from flipop_core.plan.actions import (
     RecordLedger,
     SetFinalizer,
 )
+from flipop_core.plan.brakes import MINUTE_SECONDS, recent, remember_fit, remember_move
 from flipop_core.plan.firewall import AddFirewallNodes, FirewallAction
 from flipop_core.plan.limits import next_backoff, with_entry
 from flipop_core.plan.match import candidates, needs_pod
-from flipop_core.plan.observed import NEVER, Operation, PoolMemory, PoolObservation
+from flipop_core.plan.observed import NEVER, MoveBudget, Operation, PoolMemory, PoolObservation
 from flipop_core.plan.outcomes import (
     Outcome,
     forget_confirmed,
@@ -45,6 +46,7 @@ from flipop_core.plan.outcomes import (
     remember_effectless,
     remember_recorded,
 )
+from flipop_core.plan.recovery import graces, remember_unfit, unsteady
 from flipop_core.plan.report import DNSReport, invalid_status, pool_status
 from flipop_core.plan.routedip import RoutedIPPlan
 from flipop_core.resources.parse import PoolView
@@ -64,6 +66,10 @@ from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer
 
 _log = structlog.get_logger(__name__)
+
+
+STALE_WATCH_SECONDS = 60.0
+"""After how long a silence of the API server nothing is moved any more; a watch speaks every 30 s."""
 
 
 class Proposal(NamedTuple):
@@ -113,6 +119,7 @@ class AddressController:
         self._memories = memories
         self._generations: dict[Key, int] = {}
         self._waiting: set[Key] = set()
+        self._moves: tuple[float, ...] = ()
 
     # -- reconcile ---------------------------------------------------------------------------------------------------
 
@@ -140,6 +147,7 @@ class AddressController:
         if proposal is None:
             return
         account, observed, plan = proposal.account, proposal.observed, proposal.made.plan
+        self._remember_nodes(key, observed)
         self._act(pool, account, observed, plan)
         kind.act(pool, proposal.made.steps)
         self._report(pool, account, observed, plan)
@@ -149,6 +157,11 @@ class AddressController:
             self._waiting.discard(key)
         if plan.next_look is not None:
             self._queue.add_after(key, max(0.0, plan.next_look - self._clocks.monotonic()))
+
+    def _remember_nodes(self, key: Key, observed: PoolObservation) -> None:
+        memory = remember_fit(observed.memory, observed, self._clocks.monotonic())
+        nodes, fit = observed.nodes.values(), observed.candidates
+        self._memories[key] = remember_unfit(memory, nodes, fit, observed.spec.grace_periods, self._clocks.wall())
 
     def prepared(self, pool: PoolView) -> bool:
         """Whether all that a resource needs beside nodes is known; its key is woken when that changes."""
@@ -180,6 +193,8 @@ class AddressController:
         fit, elsewhere = self._accounts.served(account, fit)
         self._demand.considers(pool.key, fit)
         selected = claims.selected.get(pool.key, ())
+        now, wall = self._clocks.monotonic(), self._clocks.wall()
+        memory = prune(self._memories.get(pool.key, PoolMemory()), now)
         return PoolObservation(
             key=pool.key,
             spec=pool.spec,
@@ -198,7 +213,7 @@ class AddressController:
             doubtful_creations=claims.doubtful_creations(pool.key),
             gate=account.gate,
             read_gate=account.read_gate,
-            memory=prune(self._memories.get(pool.key, PoolMemory()), self._clocks.monotonic()),
+            memory=memory,
             serving=frozenset(serving) & pods if needs_pod(pool.spec.match) else frozenset(serving),
             published=self._records.published(pool, selected),
             unpublished_at=self._records.unpublished_at(pool),
@@ -208,7 +223,29 @@ class AddressController:
             selected=selected,
             region=account.ref.region,
             elsewhere=elsewhere,
+            graces=graces(
+                nodes.values(),
+                pool.spec.match,
+                pods,
+                pool.spec.grace_periods,
+                interest.pod_lost_at,
+                memory.noticed,
+                wall=wall,
+                now=now,
+            ),
+            unsteady=unsteady(fit, pool.spec.stabilization_seconds, wall=wall, now=now),
+            stale_watch=_stale_watch(interest.silent_seconds(now)),
+            process_moves=self._budget(now),
         )
+
+    def _budget(self, now: float) -> MoveBudget | None:
+        """Return what is left of the process's own limit of moves, None for no limit."""
+        limit = self._settings.max_moves_per_minute
+        if not limit:
+            return None
+        self._moves = recent(self._moves, now)
+        next_at = self._moves[-limit] + MINUTE_SECONDS if len(self._moves) >= limit else now
+        return MoveBudget(limit, max(0, limit - len(self._moves)), next_at)
 
     def forget_all(self) -> None:
         """Forget what was remembered, after a pause in which another process may have acted."""
@@ -267,6 +304,10 @@ class AddressController:
         memory = self._memories.get(key, PoolMemory())
         if isinstance(action, CreateAddress) and memory.creation is not None:
             self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
+        elif isinstance(action, AssignAddress) and action.from_provider_id is not None:
+            now = self._clocks.monotonic()
+            self._memories[key] = remember_move(memory, now)
+            self._moves = (*recent(self._moves, now), now)
 
     def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
         def ended(written: bool) -> None:
@@ -392,7 +433,12 @@ class AddressController:
         )
         if observed.deleting:
             self._records.remove(pool)
-        dns = DNSReport() if observed.deleting else self._records.keep(pool, observed, plan)
+        if observed.deleting:
+            dns = DNSReport()
+        elif observed.spec.paused:
+            dns = DNSReport(records=pool.status.records)
+        else:
+            dns = self._records.keep(pool, observed, plan)
         denied = self._denied(account.ref)
         if denied is not None:
             plan = replace(plan, holds=(denied, *plan.holds))
@@ -410,6 +456,13 @@ class AddressController:
                 kind.event(pool, trouble.reason, trouble.message, warning=True)
             if denied is not None:
                 kind.event(pool, denied.reason, denied.message, warning=True)
+
+
+def _stale_watch(silent_seconds: float) -> str:
+    """Say that what is known of nodes and pods is old, empty for not."""
+    if silent_seconds <= STALE_WATCH_SECONDS:
+        return ""
+    return "the API server has said nothing of the nodes or pods for a while: what is known of them may be outdated"
 
 
 def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:

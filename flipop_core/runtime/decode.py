@@ -11,6 +11,7 @@ from sys import intern
 import msgspec
 
 from flipop_core.model import IPV4_ANNOTATION, IPV6_ANNOTATION, NodeAddress, NodeView, PodView, Taint
+from flipop_core.plan.match import unix_seconds
 from flipop_core.runtime.store import Identity
 
 
@@ -123,13 +124,16 @@ def decode_pod(raw: msgspec.Raw | bytes) -> PodView:
     """Return the view of a Pod; raises msgspec.DecodeError."""
     pod = _POD.decode(raw)
     metadata, spec, status = pod.metadata, pod.spec or _NO_POD_SPEC, pod.status or _NO_POD_STATUS
+    condition = _ready_condition(status.conditions)
+    ready = status.phase == "Running" and condition.status == "True"
     return PodView(
         namespace=intern(metadata.namespace or ""),
         name=metadata.name,
         uid=metadata.uid or "",
         node_name=intern(spec.node_name or ""),
-        ready=status.phase == "Running" and _ready_condition(status.conditions).status == "True",
+        ready=ready,
         deleting=metadata.deletion_timestamp is not None,
+        unready_since=0.0 if ready else unix_seconds(condition.last_transition_time or "") or 0.0,
     )
 
 

@@ -5,7 +5,8 @@ Pools with equal selectors share one watch, and one index of pods.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -34,11 +35,17 @@ def pod_query(match: Match) -> Query | None:
 class ReadyPods:
     """Counts the ready pods of each node for one query, and wakes its pools when a node gains or loses them all."""
 
-    def __init__(self, queue: WorkQueue) -> None:
+    def __init__(self, queue: WorkQueue, wall: Callable[[], float]) -> None:
+        self._wall = wall
         self.pools: frozenset[Key] = frozenset()
         self.handle: Handle[PodView] | None = None
         self._queue = queue
         self._counts: dict[str, int] = {}
+        self._lost: dict[str, float] = {}
+
+    def lost_at(self, node: str) -> float | None:
+        """Return when the node lost its last ready pod (Unix time), None when it has one or nothing tells."""
+        return self._lost.get(node)
 
     def nodes(self) -> frozenset[str]:
         """Return the names of the nodes with a ready pod."""
@@ -47,13 +54,24 @@ class ReadyPods:
     def changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take a change of a pod (a reflector's listener: one call at a time)."""
         before, after = _serving_node(old), _serving_node(new)
+        if new is not None and new.unready_since and new.node_name not in self._counts:
+            self._note_loss(new.node_name, new.unready_since)
         if before == after:
             return
         lost = before is not None and self._add(before, -1)
         gained = after is not None and self._add(after, 1)
+        if lost and before is not None:
+            # A pod that is gone leaves no time behind.
+            since = new.unready_since if new is not None and new.node_name == before else 0.0
+            self._note_loss(before, since or self._wall())
+        if gained and after is not None:
+            self._lost.pop(after, None)
         if lost or gained:
             for key in self.pools:
                 self._queue.add(key, urgent=lost)
+
+    def _note_loss(self, node: str, moment: float) -> None:
+        self._lost[node] = max(moment, self._lost.get(node, 0.0))
 
     def _add(self, node: str, change: int) -> bool:
         count = self._counts.get(node, 0) + change
@@ -81,6 +99,17 @@ class Interest(msgspec.Struct, frozen=True):
         """Return the selected nodes by name, as they are now."""
         return {node.name: node for node in self.node_handle.store.values()}
 
+    def pod_lost_at(self, node: str) -> float | None:
+        """Return when the node lost its last ready matching pod (Unix time), None when nothing tells."""
+        return self.ready_pods.lost_at(node) if self.ready_pods is not None else None
+
+    def silent_seconds(self, now: float) -> float:
+        """Return for how long the API server has said nothing of the nodes or the pods. ``now`` is monotonic."""
+        reflectors: list[Reflector[NodeView] | Reflector[PodView]] = [self.node_handle.reflector]
+        if self.ready_pods is not None and self.ready_pods.handle is not None:
+            reflectors.append(self.ready_pods.handle.reflector)
+        return max(now - (reflector.last_contact or now) for reflector in reflectors)
+
     def ready_pod_nodes(self) -> frozenset[str]:
         """Return the names of the nodes with a ready matching pod."""
         return self.ready_pods.nodes() if self.ready_pods is not None else frozenset()
@@ -89,8 +118,9 @@ class Interest(msgspec.Struct, frozen=True):
 class Interests:
     """The interests of all pools, acquired and released as their specs change. Used by one thread at a time."""
 
-    def __init__(self, api: KubeAPI, queue: WorkQueue) -> None:
+    def __init__(self, api: KubeAPI, queue: WorkQueue, wall: Callable[[], float] = time.time) -> None:
         self._queue = queue
+        self._wall = wall
         self._nodes: SharedReflectors[NodeView] = SharedReflectors(partial(node_reflector, api))
         self._pods: SharedReflectors[PodView] = SharedReflectors(partial(pod_reflector, api))
         self._ready_pods: dict[Query, ReadyPods] = {}
@@ -137,7 +167,7 @@ class Interests:
             return None
         ready_pods = self._ready_pods.get(query)
         if ready_pods is None:
-            ready_pods = self._ready_pods[query] = ReadyPods(self._queue)
+            ready_pods = self._ready_pods[query] = ReadyPods(self._queue, self._wall)
             ready_pods.handle = self._pods.acquire(query, ready_pods.changed)
         ready_pods.pools |= {key}
         return ready_pods

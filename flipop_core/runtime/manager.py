@@ -92,7 +92,7 @@ class Manager:
         self.leadership: Leadership = self._leadership(namespace, elect=elect)
         self._writer = Writer(lock=self.lock, fence=self.leadership.fence, metrics=self.metrics)
         recorder = EventRecorder(api, self._writer, instance=self._identity, clock=self._clocks.monotonic)
-        self.interests = Interests(api, self.queue)
+        self.interests = Interests(api, self.queue, self._clocks.wall)
         self.pools: Reflector[PoolView] = Reflector(
             api,
             Query(FLOATING_IP_POOLS),
