@@ -25,6 +25,9 @@ from flipop_core.plan.firewall import FirewallObservation, FirewallStep, plan_cl
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.pool import plan_pool, reclaim_unfinished
 
+NO_REACHABLE_PORT = "NoReachablePort"
+"""Reason of the hold that says that the service is reached by no port of a node."""
+
 
 class RoutedIPObservation(msgspec.Struct, frozen=True):
     """All that decides what is done for one RoutedIP.
@@ -62,6 +65,9 @@ def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
         return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
     if not observed.addresses.has_finalizer:
         # Without it the object could go, and with it the only record of what was added.
+        return RoutedIPPlan(_without(observed, plan, moves))
+    if observed.service_hold is not None and observed.service_hold.reason == NO_REACHABLE_PORT:
+        # Perhaps its pods are seen later than its endpoints: nothing is opened or closed by that, and nothing moves.
         return RoutedIPPlan(_without(observed, plan, moves))
     fit = {node.provider_id for node in observed.addresses.candidates}
     nodes = {*moves.values(), *(firewall.nodes & fit)}

@@ -12,8 +12,7 @@ from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.firewall import FirewallFailure, FirewallObservation, FirewallStep, Share
 from flipop_core.plan.observed import PoolObservation
-from flipop_core.plan.report import problem_reason
-from flipop_core.plan.routedip import RoutedIPObservation, RoutedIPPlan, plan_routed_ip
+from flipop_core.plan.routedip import NO_REACHABLE_PORT, RoutedIPObservation, RoutedIPPlan, plan_routed_ip
 from flipop_core.plan.routedstatus import as_pool, routed_ip_status
 from flipop_core.plan.service import ReachedPort, firewall_rules
 from flipop_core.providers import FirewallRule
@@ -219,10 +218,8 @@ class RoutedIPKind:
 
     def _unusable(self, problem: ConfigError, name: str, now: float) -> FirewallFailure:
         """Return the failure that stands for an account that cannot be built: all but the firewall goes on."""
-        unread = isinstance(problem, CredentialsUnavailable)
-        reason = "CredentialsUnavailable" if unread else problem_reason(problem)
-        wait_seconds = RETRY_SECONDS if unread else self._recheck_seconds
-        return FirewallFailure(1, now + wait_seconds, f"firewall {name}: {problem}", reason)
+        wait_seconds = RETRY_SECONDS if isinstance(problem, CredentialsUnavailable) else self._recheck_seconds
+        return FirewallFailure(1, now + wait_seconds, f"firewall {name}: {problem}")
 
     def _needs(
         self, view: RoutedIPView, firewalls: FirewallAccount, firewall: FirewallEntries, *, perhaps: bool = False
@@ -289,7 +286,7 @@ class RoutedIPKind:
             return Hold("NoReadyEndpoint", f"no endpoint of Service {name} is ready")
         if not service.ports():
             mend = "give it node ports, or its pods host ports"
-            return Hold("NoReachablePort", f"Service {name} is reached by no TCP or UDP port of a node: {mend}")
+            return Hold(NO_REACHABLE_PORT, f"Service {name} is reached by no TCP or UDP port of a node: {mend}")
         return None
 
     def _ports(self, key: Key) -> tuple[ReachedPort, ...]:
