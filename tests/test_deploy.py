@@ -168,16 +168,24 @@ def test_the_controller_runs_as_the_image_starts_it() -> None:
 
 FLIPOP = "flipop.digitalocean.com"
 EVENTS = "events.k8s.io"
+DISCOVERY = "discovery.k8s.io"
 LEASES = "coordination.k8s.io"
 
 # group, resource, verbs, namespace ("" is all of them)
 ALLOWED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("", "nodes", ("get", "list", "watch", "patch"), ""),
     ("", "pods", ("list", "watch"), ""),
+    ("", "services", ("list", "watch"), ""),
+    (DISCOVERY, "endpointslices", ("list", "watch"), ""),
     (FLIPOP, "floatingippools", ("get", "list", "watch", "patch"), ""),
     (FLIPOP, "floatingippools/status", ("patch",), ""),
     (FLIPOP, "nodednsrecordsets", ("get", "list", "watch", "patch"), ""),
     (FLIPOP, "nodednsrecordsets/status", ("patch",), ""),
+    (FLIPOP, "routedips", ("get", "list", "watch", "patch"), ""),
+    (FLIPOP, "routedips/status", ("patch",), ""),
+    (FLIPOP, "routedipissuers", ("get", "list", "watch", "patch"), ""),
+    (FLIPOP, "routedipissuers/status", ("patch",), ""),
+    ("", "secrets", ("get",), "flipop"),
     (EVENTS, "events", ("create", "patch"), ""),
     (LEASES, "leases", ("get", "list", "watch", "create", "update", "patch"), "flipop"),
 )
@@ -188,8 +196,13 @@ DENIED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("", "pods", ("create", "update", "patch", "delete"), ""),
     ("", "pods/exec", ("get", "create"), ""),
     ("", "pods/eviction", ("create",), ""),
+    ("", "services", ("get", "create", "update", "patch", "delete"), ""),
+    ("", "services/proxy", ("get", "create"), ""),
+    ("", "endpoints", ("list", "watch", "patch"), ""),
+    (DISCOVERY, "endpointslices", ("create", "update", "patch", "delete"), ""),
     ("", "secrets", ("get", "list", "watch"), ""),
-    ("", "secrets", ("get", "list", "watch"), "flipop"),
+    ("", "secrets", ("get", "list", "watch"), "kube-system"),
+    ("", "secrets", ("list", "watch", "create", "update", "patch", "delete"), "flipop"),
     ("", "configmaps", ("get", "list", "create", "update", "patch"), "flipop"),
     ("", "serviceaccounts/token", ("create",), "flipop"),
     ("", "events", ("create", "patch"), "default"),
@@ -197,6 +210,9 @@ DENIED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     (FLIPOP, "floatingippools", ("create", "update", "delete"), ""),
     (FLIPOP, "floatingippools/status", ("update",), ""),
     (FLIPOP, "nodednsrecordsets", ("create", "update", "delete"), ""),
+    (FLIPOP, "routedips", ("create", "update", "delete"), ""),
+    (FLIPOP, "routedipissuers", ("create", "update", "delete"), ""),
+    (FLIPOP, "routedipissuers/status", ("update",), ""),
     (LEASES, "leases", ("get", "create", "update", "patch"), "default"),
     (LEASES, "leases", ("get", "update"), "kube-system"),
     (LEASES, "leases", ("delete",), "flipop"),
@@ -258,9 +274,13 @@ def test_the_account_does_what_the_controller_does(fresh: ControlPlane, token: s
     """The calls themselves: a review answers for the roles, not for admission."""
     namespace = fresh.create_namespace()
     fresh.create_node("node-a", "digitalocean://1")
+    secret = {"metadata": {"name": "issuer", "namespace": "flipop"}, "stringData": {"TOKEN": "none"}}
+    fresh.create({"apiVersion": "v1", "kind": "Secret", **secret})
     for kind, spec in (
         ("FloatingIPPool", {"provider": "digitalocean", "desiredIPs": 1}),
         ("NodeDNSRecordSet", {"dnsRecordSet": {"zone": "example.org", "recordName": "nodes"}}),
+        ("RoutedIP", {"issuerRef": {"name": "subject"}, "serviceRef": {"name": "web"}}),
+        ("RoutedIPIssuer", {"provider": "digitalocean"}),
     ):
         metadata = {"name": "subject", "namespace": namespace}
         fresh.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
@@ -276,13 +296,18 @@ def test_the_account_does_what_the_controller_does(fresh: ControlPlane, token: s
     call("GET", "/api/v1/pods?limit=500")
     call("GET", "/api/v1/nodes/node-a")
     call("PATCH", "/api/v1/nodes/node-a", annotated)
-    for plural in CRDS:
-        objects = f"/apis/{API_VERSION}/namespaces/{namespace}/{plural}"
+    call("GET", f"/api/v1/namespaces/{namespace}/services?fieldSelector=metadata.name%3Dweb")
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    call("GET", f"{slices}?labelSelector=kubernetes.io/service-name%3Dweb")
+    assert call("GET", "/api/v1/namespaces/flipop/secrets/issuer")["data"]
+    for plural, crd in CRDS.items():
+        scope = f"/namespaces/{namespace}" if crd["spec"]["scope"] == "Namespaced" else ""
+        objects = f"/apis/{API_VERSION}{scope}/{plural}"
         assert call("GET", f"/apis/{API_VERSION}/{plural}")["items"]
         call("GET", f"{objects}/subject")
         call("PATCH", f"{objects}/subject", {"metadata": {"finalizers": [f"{FLIPOP}/reclaim"]}})
         call("PATCH", f"{objects}/subject", {"metadata": {"finalizers": None}})
-        call("PATCH", f"{objects}/subject/status", {"status": {"error": "none"}})
+        call("PATCH", f"{objects}/subject/status", {"status": {"observedGeneration": 1}})
     call("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event(namespace))
     leases = "/apis/coordination.k8s.io/v1/namespaces/flipop/leases"
     lease = {"metadata": {"name": "controller"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}

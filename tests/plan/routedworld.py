@@ -6,9 +6,7 @@ As `tests.plan.world`, which it builds on: each call is a `Flight`, and anything
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,76 +32,20 @@ from flipop_core.plan.outcomes import Outcome, remember
 from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.report import pool_status
 from flipop_core.plan.routedip import RoutedIPObservation, RoutedIPPlan, plan_routed_ip
-from flipop_core.plan.routedstatus import as_pool, routed_ip_status
-from flipop_core.plan.service import BackendView, ContainerPort, ServicePort, ServiceView, firewall_rules, reached_ports
+from flipop_core.plan.routedstatus import routed_ip_status
 from flipop_core.providers import Firewall, FirewallRule
 from flipop_core.resources.parse import (
-    IssuerView,
-    Metadata,
     PoolView,
     RoutedIPView,
-    decode_routed_ip,
     entries_annotation,
 )
-from flipop_core.resources.routed import RoutedIPIssuerSpec, RoutedIPIssuerStatus
+from flipop_core.resources.routed import RoutedIPIssuerSpec
 from flipop_core.runtime.firewallaccounts import KnownFirewall, firewall_after
 from flipop_core.testing.firewalls import InMemoryFirewalls
 from tests.plan.account import RECHECK_SECONDS, Flight
-from tests.plan.cloud import Cloud
-from tests.plan.cluster import Cluster
 from tests.plan.firewallground import FirewallGround
+from tests.plan.routedcluster import RoutedCloud, RoutedCluster, Service
 from tests.plan.world import Process, World
-
-OPENED_ELSEWHERE = range(30000, 32768)
-
-
-@dataclass
-class Service:
-    """A service whose pods have host ports: ``ports``, and the nodes with a ready pod."""
-
-    ports: tuple[ServicePort, ...]
-    nodes: set[str] = field(default_factory=set)
-
-    def rules(self) -> frozenset[FirewallRule]:
-        """Return what has to be open for it."""
-        declared = tuple(ContainerPort(port.port, port.protocol, host_port=port.port) for port in self.ports)
-        pods = [BackendView("web", f"on-{node}", ports=declared) for node in sorted(self.nodes)]
-        return firewall_rules(reached_ports(ServiceView("web", "s", ports=self.ports), pods), OPENED_ELSEWHERE)
-
-
-@dataclass
-class RoutedCluster(Cluster):
-    """A cluster with RoutedIPs, issuers and services beside the pools."""
-
-    issuers: dict[str, RoutedIPIssuerSpec] = field(default_factory=dict)
-    services: dict[str, Service] = field(default_factory=dict)
-
-    def view(self, key: Key) -> PoolView:
-        """Return a pool, or a RoutedIP as the pool of one that it is."""
-        if key.kind != "RoutedIP":
-            return super().view(key)
-        view = self.routed(key)
-        if view.spec is None:
-            return as_pool(view, None)
-        name = view.spec.issuer_ref.name
-        return as_pool(view, IssuerView(Metadata(name), self.issuers[name], None, RoutedIPIssuerStatus()))
-
-    def routed(self, key: Key) -> RoutedIPView:
-        """Return a RoutedIP as the controller decodes it."""
-        return decode_routed_ip(json.dumps(self.pools[key]).encode())
-
-    def routed_views(self) -> dict[Key, RoutedIPView]:
-        """Return all RoutedIPs."""
-        return {key: self.routed(key) for key in self.pools if key.kind == "RoutedIP"}
-
-
-class RoutedCloud(Cloud):
-    """An account that tells where an address is."""
-
-    def whereabouts(self, address: str) -> set[str]:
-        """Return the machine that holds the address and the one it is on its way to, as far as there are such."""
-        record, (_, target) = self.records.get(address), self._ending.get(address, (0.0, None))
-        return {place for place in (record.provider_id if record else None, target) if place}
 
 
 class RoutedWorld(World):
@@ -385,30 +327,35 @@ class RoutedProcess(Process):
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def _read_firewall(self, name: str) -> None:
-        known = self.known.get(self._id(name), KnownFirewall())
+        known_as, started = self._id(name), self.world.now
+        known = self.known.get(known_as, KnownFirewall())
         if known.busy:
             return
-        self.known[self._id(name)] = replace(known, busy=True)
+        self.known[known_as] = replace(known, busy=True)
         self.flights.append(
             Flight(
-                f"read {name}", lambda: self.world.ground.get(name), lambda answer: self._firewall_read(name, answer)
+                f"read {name}",
+                lambda: self.world.ground.get(name),
+                lambda answer: self._firewall_read(name, known_as, started, answer),
             )
         )
 
-    def _firewall_read(self, name: str, answer: Any) -> None:
-        now, asked = self.world.now, self._id(name)
-        failure = self.known[asked].failure
+    def _firewall_read(self, name: str, known_as: str, started: float, answer: Any) -> None:
+        """Take an answer in. Only now may it be known that two names mean one firewall."""
+        failure = self.known[known_as].failure
         if isinstance(answer, FlipopError):
-            self._firewall_failed(asked, name, None, answer)
+            self._firewall_failed(known_as, name, None, answer)
             if isinstance(answer, NotFound) and self.ids.pop(name, None) is not None:
-                self.known[name] = self.known.pop(asked)
+                self.known[name] = self.known.pop(known_as)
         else:
-            self.known[asked] = replace(self.known[asked], busy=False)
+            self.known[known_as] = replace(self.known[known_as], busy=False)
             kept = failure if failure is not None and failure.action is not None else None
-            self.ids[name] = answer.id
-            if not self.known.get(answer.id, KnownFirewall()).busy:
+            self.ids[name] = self.ids[answer.name] = answer.id
+            present = self.known.get(answer.id, KnownFirewall())
+            # Under its other name it may have been changed since this read began.
+            if not present.busy and (known_as == answer.id or present.read_at < started):
                 self.firewall_gate = Gate()
-                self.known[answer.id] = KnownFirewall(answer, now, kept)
+                self.known[answer.id] = KnownFirewall(answer, self.world.now, kept)
         self.queue |= self.routed.keys()
 
     def _change_firewall(self, key: Key, name: str, action: FirewallAction) -> None:

@@ -17,7 +17,8 @@ from tests.plan.checks import check_plan, settle
 from tests.plan.cloud import REGION, Fault, Machine
 from tests.plan.cluster import Node
 from tests.plan.routedchecks import check_settled_routed
-from tests.plan.routedworld import RoutedCloud, RoutedCluster, RoutedWorld, Service
+from tests.plan.routedcluster import RoutedCloud, RoutedCluster, Service
+from tests.plan.routedworld import RoutedWorld
 
 R1, R2 = Key("RoutedIP", "web", "r1"), Key("RoutedIP", "web", "r2")
 ADDRESSES = {R1: "192.0.2.1", R2: "192.0.2.2"}
@@ -216,4 +217,19 @@ def test_what_one_lets_go_stays_for_the_other() -> None:
     world.cluster.delete_pool(R1)
     assert settled(world) == {"80", "memory://1"}
     world.cluster.delete_pool(R2)
+    assert settled(world) == set()
+
+
+def test_what_is_needed_again_while_its_record_is_dropped_is_recorded_again() -> None:
+    """Nothing is added while the record is being written: it could be on record no more when that is done."""
+    world = world_of(R1)
+    settled(world)
+    change_port(world)
+    calls(world, lambda _, flight: flight.name == "record entries of r1" and opened(world) == {"443", "memory://1"})
+    assert [flight.name for flight in world.process.flights] == ["record entries of r1"]
+    world.cluster.services["s"].ports = HTTP
+    world.process.watch()
+    world.process.reconcile(R1)
+    assert settled(world) == {"80", "memory://1"}
+    delete(world)
     assert settled(world) == set()

@@ -22,7 +22,8 @@ from tests.plan.checks import check_account, check_plan, settle
 from tests.plan.cloud import REGION, Fault, Machine
 from tests.plan.cluster import Node
 from tests.plan.routedchecks import check_capacity, check_settled_routed, converge_routed
-from tests.plan.routedworld import RoutedCloud, RoutedCluster, RoutedWorld, Service
+from tests.plan.routedcluster import RoutedCloud, RoutedCluster, Service
+from tests.plan.routedworld import RoutedWorld
 
 GIVEN = ("192.0.2.1", "192.0.2.2")
 FOREIGN = "192.0.2.50"

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 POOL = "FloatingIPPool"
 RECORD_SET = "NodeDNSRecordSet"
+ROUTED_IP = "RoutedIP"
+ISSUER = "RoutedIPIssuer"
 
 Spec = dict[str, Any]
 
@@ -43,6 +45,26 @@ FULL_RECORD_SET: Spec = {
     "match": INGRESS_MATCH,
 }
 RECORD: Spec = {"zone": "example.org", "recordName": "nodes"}
+FULL_ROUTED_IP: Spec = {
+    "issuerRef": {"name": "ams3.digitalocean"},
+    "serviceRef": {"name": "ingress", "namespace": "edge"},
+    "routedIP": "203.0.113.7",
+    "match": INGRESS_MATCH,
+    "routedIPReclaimPolicy": "Delete",
+    "routedIPFirewallName": "edge",
+    "dnsRecordSet": {"zone": "example.org", "recordName": "www", "ttl": 90, "provider": "cloudflare"},
+}
+FULL_ISSUER: Spec = {
+    "provider": "digitalocean",
+    "region": "ams3",
+    "credentialsSecretRef": {"namespace": "flipop", "name": "digitalocean.token"},
+    "perNodeIPLimit": 2,
+    "nodePortRange": "30000-32767",
+    "routedIPFirewallName": "workers",
+    "firewallPostAllow": True,
+    "routedIPReclaimPolicy": "Delete",
+    "serviceNamespaces": ["edge", "ingress-2"],
+}
 
 
 def pool(**fields: Any) -> Spec:
@@ -58,6 +80,16 @@ def pool_match(**fields: Any) -> Spec:
 def record_set(**fields: Any) -> Spec:
     """Return a good record set spec with ``fields`` in place of, or beside, its own."""
     return {"dnsRecordSet": dict(RECORD), **fields}
+
+
+def routed_ip(**fields: Any) -> Spec:
+    """Return a good spec of a RoutedIP with ``fields`` in place of, or beside, its own."""
+    return {"issuerRef": {"name": "ams3"}, "serviceRef": {"name": "ingress"}, **fields}
+
+
+def issuer(**fields: Any) -> Spec:
+    """Return a good issuer spec with ``fields`` in place of, or beside, its own."""
+    return {"provider": "digitalocean", **fields}
 
 
 # What manifests of digitalocean/flipop look like, and what its Go client writes: null for an empty list, "" and 0 for
@@ -107,6 +139,36 @@ ACCEPTED = (
     Case("the internal address", RECORD_SET, record_set(addressType="InternalIP")),
     Case("the reserved address", RECORD_SET, record_set(addressType="flipop.digitalocean.com/ipv4-reserved-ip")),
     Case("the zone itself", RECORD_SET, record_set(dnsRecordSet={"zone": "example.org", "recordName": "@"})),
+    Case("every field", ROUTED_IP, FULL_ROUTED_IP),
+    Case("nothing but what is needed", ROUTED_IP, routed_ip()),
+    Case(
+        "as a Go client would write it",
+        ROUTED_IP,
+        routed_ip(
+            serviceRef={"name": "ingress", "namespace": ""},
+            routedIP="",
+            match={},
+            routedIPReclaimPolicy="",
+            routedIPFirewallName="",
+            dnsRecordSet=None,
+        ),
+    ),
+    Case("null in place of what is optional", ROUTED_IP, routed_ip(routedIP=None, match=None, dnsRecordSet=None)),
+    Case("IPv6", ROUTED_IP, routed_ip(routedIP="2001:DB8::0001")),
+    Case("a name that begins with a digit", ROUTED_IP, routed_ip(serviceRef={"name": "3-tier"})),
+    Case("the longest names", ROUTED_IP, routed_ip(serviceRef={"name": "s" * 63, "namespace": "n" * 63})),
+    Case("every field", ISSUER, FULL_ISSUER),
+    Case("nothing but the provider", ISSUER, issuer()),
+    Case(
+        "as a Go client would write it",
+        ISSUER,
+        issuer(region="", credentialsSecretRef=None, perNodeIPLimit=0, serviceNamespaces=None, firewallPostAllow=False),
+    ),
+    Case("null in place of what is optional", ISSUER, issuer(nodePortRange=None, routedIPReclaimPolicy=None)),
+    Case("no range of node ports", ISSUER, issuer(nodePortRange="")),
+    Case("one node port", ISSUER, issuer(nodePortRange="443-443")),
+    Case("all ports", ISSUER, issuer(nodePortRange="1-65535")),
+    Case("services of every namespace", ISSUER, issuer(serviceNamespaces=["*"])),
 )
 
 REFUSED = (
@@ -162,4 +224,85 @@ REFUSED = (
         "no record name", RECORD_SET, record_set(dnsRecordSet={"zone": "example.org"}), "spec.dnsRecordSet.recordName"
     ),
     Case("a huge TTL", RECORD_SET, record_set(dnsRecordSet={**RECORD, "ttl": 2**31}), "spec.dnsRecordSet.ttl"),
+    Case("no issuer", ROUTED_IP, {"serviceRef": {"name": "ingress"}}, "spec.issuerRef"),
+    Case("a null issuer", ROUTED_IP, routed_ip(issuerRef=None), "spec.issuerRef"),
+    Case("an issuer without a name", ROUTED_IP, routed_ip(issuerRef={}), "spec.issuerRef.name"),
+    Case("an empty name of an issuer", ROUTED_IP, routed_ip(issuerRef={"name": ""}), "spec.issuerRef.name"),
+    Case("no name of an issuer", ROUTED_IP, routed_ip(issuerRef={"name": "Ams3"}), "spec.issuerRef.name"),
+    Case("a long name of an issuer", ROUTED_IP, routed_ip(issuerRef={"name": "a" * 254}), "spec.issuerRef.name"),
+    Case("no service", ROUTED_IP, {"issuerRef": {"name": "ams3"}}, "spec.serviceRef"),
+    Case("a service as one word", ROUTED_IP, routed_ip(serviceRef="edge/ingress"), "spec.serviceRef"),
+    Case("a service without a name", ROUTED_IP, routed_ip(serviceRef={"namespace": "edge"}), "spec.serviceRef.name"),
+    Case("an empty name of a service", ROUTED_IP, routed_ip(serviceRef={"name": ""}), "spec.serviceRef.name"),
+    Case("a path", ROUTED_IP, routed_ip(serviceRef={"name": "edge/ingress"}), "spec.serviceRef.name"),
+    Case("two services", ROUTED_IP, routed_ip(serviceRef={"name": "a,metadata.name=b"}), "spec.serviceRef.name"),
+    Case("a long name of a service", ROUTED_IP, routed_ip(serviceRef={"name": "s" * 64}), "spec.serviceRef.name"),
+    Case(
+        "no name of a namespace",
+        ROUTED_IP,
+        routed_ip(serviceRef={"name": "ingress", "namespace": "kube system"}),
+        "spec.serviceRef.namespace",
+    ),
+    Case(
+        "a long name of a namespace",
+        ROUTED_IP,
+        routed_ip(serviceRef={"name": "ingress", "namespace": "n" * 64}),
+        "spec.serviceRef.namespace",
+    ),
+    Case("no address", ROUTED_IP, routed_ip(routedIP="203.0.113.300"), "spec.routedIP"),
+    Case("a network", ROUTED_IP, routed_ip(routedIP="203.0.113.0/24"), "spec.routedIP"),
+    Case("too long for an address", ROUTED_IP, routed_ip(routedIP="1" * 46), "spec.routedIP"),
+    Case("two addresses", ROUTED_IP, routed_ip(routedIP=["203.0.113.7", "203.0.113.8"]), "spec.routedIP"),
+    Case("a bad selector", ROUTED_IP, routed_ip(match={"nodeLabel": "a=b=c"}), "spec.match.nodeLabel"),
+    Case("an unknown policy", ROUTED_IP, routed_ip(routedIPReclaimPolicy="Keep"), "spec.routedIPReclaimPolicy"),
+    Case("a long firewall", ROUTED_IP, routed_ip(routedIPFirewallName="f" * 256), "spec.routedIPFirewallName"),
+    Case("a negative TTL", ROUTED_IP, routed_ip(dnsRecordSet={**RECORD, "ttl": -1}), "spec.dnsRecordSet.ttl"),
+    Case("no provider", ISSUER, {"region": "ams3"}, "spec.provider"),
+    Case("an empty provider", ISSUER, issuer(provider=""), "spec.provider"),
+    Case(
+        "a Secret without a name",
+        ISSUER,
+        issuer(credentialsSecretRef={"namespace": "flipop"}),
+        "spec.credentialsSecretRef.name",
+    ),
+    Case(
+        "a Secret of no namespace",
+        ISSUER,
+        issuer(credentialsSecretRef={"name": "token"}),
+        "spec.credentialsSecretRef.namespace",
+    ),
+    Case(
+        "a Secret by its path",
+        ISSUER,
+        issuer(credentialsSecretRef={"namespace": "flipop", "name": "../token"}),
+        "spec.credentialsSecretRef.name",
+    ),
+    Case(
+        "a Secret of every namespace",
+        ISSUER,
+        issuer(credentialsSecretRef={"namespace": "*", "name": "token"}),
+        "spec.credentialsSecretRef.namespace",
+    ),
+    Case("fewer addresses than none", ISSUER, issuer(perNodeIPLimit=-1), "spec.perNodeIPLimit"),
+    Case("too many addresses", ISSUER, issuer(perNodeIPLimit=1001), "spec.perNodeIPLimit"),
+    Case("a number in quotes", ISSUER, issuer(perNodeIPLimit="2"), "spec.perNodeIPLimit"),
+    Case("one port for a range", ISSUER, issuer(nodePortRange="30000"), "spec.nodePortRange"),
+    Case("an open range", ISSUER, issuer(nodePortRange="30000-"), "spec.nodePortRange"),
+    Case("a range with spaces", ISSUER, issuer(nodePortRange="1 - 2"), "spec.nodePortRange"),
+    Case("a range backwards", ISSUER, issuer(nodePortRange="32767-30000"), "spec.nodePortRange"),
+    Case("ports that there are not", ISSUER, issuer(nodePortRange="30000-65536"), "spec.nodePortRange"),
+    Case("a number for a range", ISSUER, issuer(nodePortRange=30000), "spec.nodePortRange"),
+    Case("yes for true", ISSUER, issuer(firewallPostAllow="yes"), "spec.firewallPostAllow"),
+    Case("an unknown policy", ISSUER, issuer(routedIPReclaimPolicy="Recycle"), "spec.routedIPReclaimPolicy"),
+    Case("an empty policy", ISSUER, issuer(routedIPReclaimPolicy=""), "spec.routedIPReclaimPolicy"),
+    Case("a long firewall", ISSUER, issuer(routedIPFirewallName="f" * 256), "spec.routedIPFirewallName"),
+    Case("an empty namespace", ISSUER, issuer(serviceNamespaces=["edge", ""]), "spec.serviceNamespaces[1]"),
+    Case("a pattern of namespaces", ISSUER, issuer(serviceNamespaces=["edge-*"]), "spec.serviceNamespaces[0]"),
+    Case("one namespace, not a list", ISSUER, issuer(serviceNamespaces="edge"), "spec.serviceNamespaces"),
+    Case(
+        "too many namespaces",
+        ISSUER,
+        issuer(serviceNamespaces=[f"n{number}" for number in range(1001)]),
+        "spec.serviceNamespaces",
+    ),
 )

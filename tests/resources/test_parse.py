@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,11 +12,15 @@ import pytest
 from flipop_core.model import CreateRequest, Key
 from flipop_core.resources.parse import (
     AddressLedger,
+    IssuerView,
     PoolView,
     RecordSetView,
+    RoutedIPView,
     canonical_address,
+    decode_issuer,
     decode_pool,
     decode_record_set,
+    decode_routed_ip,
 )
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
@@ -29,14 +34,35 @@ from flipop_core.resources.types import (
     Toleration,
 )
 
-from .specs import ACCEPTED, FULL_POOL, FULL_RECORD_SET, POOL, REFUSED, Case, pool, record_set
+from .specs import (
+    ACCEPTED,
+    FULL_POOL,
+    FULL_RECORD_SET,
+    ISSUER,
+    POOL,
+    RECORD_SET,
+    REFUSED,
+    ROUTED_IP,
+    Case,
+    pool,
+    record_set,
+)
 
 METADATA = {"name": "web", "namespace": "edge", "uid": "u-1", "resourceVersion": "42", "generation": 3}
 
 
-def decode(kind: str, spec: Any, **members: Any) -> PoolView | RecordSetView:
+View = PoolView | RecordSetView | RoutedIPView | IssuerView
+DECODERS: dict[str, Callable[[bytes], View]] = {
+    POOL: decode_pool,
+    RECORD_SET: decode_record_set,
+    ROUTED_IP: decode_routed_ip,
+    ISSUER: decode_issuer,
+}
+
+
+def decode(kind: str, spec: Any, **members: Any) -> View:
     raw = json.dumps({"kind": kind, "metadata": METADATA, "spec": spec, **members}).encode()
-    return decode_pool(raw) if kind == POOL else decode_record_set(raw)
+    return DECODERS[kind](raw)
 
 
 def decode_annotated(annotations: dict[str, str], **status: Any) -> PoolView:
@@ -118,10 +144,9 @@ def test_an_object_without_a_spec_is_a_problem() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"metadata": {}}', b'{"metadata": null}'])
 def test_what_is_no_object_at_all_raises(raw: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
-        decode_pool(raw)
-    with pytest.raises(msgspec.DecodeError):
-        decode_record_set(raw)
+    for decoder in DECODERS.values():
+        with pytest.raises(msgspec.DecodeError):
+            decoder(raw)
 
 
 def test_every_field_of_a_pool_is_read() -> None:

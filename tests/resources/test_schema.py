@@ -12,7 +12,13 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS
+from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, ROUTED_IP_ISSUERS, ROUTED_IPS
+from flipop_core.resources.routed import (
+    RoutedIPIssuerSpec,
+    RoutedIPIssuerStatus,
+    RoutedIPSpec,
+    RoutedIPStatus,
+)
 from flipop_core.resources.schema import custom_resource_definitions, spec_schema, to_yaml
 from flipop_core.resources.types import (
     LABEL_SELECTOR_PATTERN,
@@ -23,7 +29,8 @@ from flipop_core.resources.types import (
 )
 from flipop_core.selectors import SelectorError, parse_selector
 
-POOLS, RECORD_SETS, *OTHERS = custom_resource_definitions()
+CRDS = custom_resource_definitions()
+POOLS, RECORD_SETS, ROUTED, ISSUERS = CRDS
 
 # What apiextensions.k8s.io/v1 allows in a structural schema, as far as it is of use here.
 KEYWORDS = {
@@ -71,7 +78,7 @@ def nodes_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict
             yield from nodes_of(schema[keyword], path + step)
 
 
-@pytest.mark.parametrize("crd", [POOLS, RECORD_SETS], ids=lambda crd: crd["spec"]["names"]["kind"])
+@pytest.mark.parametrize("crd", CRDS, ids=lambda crd: crd["spec"]["names"]["kind"])
 def test_schemas_are_structural(crd: dict[str, Any]) -> None:
     for path, schema in nodes_of(root_of(crd)):
         assert set(schema) <= KEYWORDS, path
@@ -82,7 +89,7 @@ def test_schemas_are_structural(crd: dict[str, Any]) -> None:
         assert schema.get("required") != [], path
 
 
-@pytest.mark.parametrize("crd", [POOLS, RECORD_SETS], ids=lambda crd: crd["spec"]["names"]["kind"])
+@pytest.mark.parametrize("crd", CRDS, ids=lambda crd: crd["spec"]["names"]["kind"])
 def test_every_field_is_described(crd: dict[str, Any]) -> None:
     not_ours = {".apiVersion", ".kind", ".metadata"}
     bare = [path for path, schema in nodes_of(root_of(crd)) if not schema.get("description")]
@@ -91,7 +98,12 @@ def test_every_field_is_described(crd: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("crd", "spec", "status"),
-    [(POOLS, FloatingIPPoolSpec, FloatingIPPoolStatus), (RECORD_SETS, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus)],
+    [
+        (POOLS, FloatingIPPoolSpec, FloatingIPPoolStatus),
+        (RECORD_SETS, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus),
+        (ROUTED, RoutedIPSpec, RoutedIPStatus),
+        (ISSUERS, RoutedIPIssuerSpec, RoutedIPIssuerStatus),
+    ],
 )
 def test_every_field_of_the_types_is_in_the_schema(
     crd: dict[str, Any], spec: type[msgspec.Struct], status: type[msgspec.Struct]
@@ -103,24 +115,49 @@ def test_every_field_of_the_types_is_in_the_schema(
         assert set(properties[name].get("required", ())) == required
 
 
-def test_lists_say_how_they_merge() -> None:
-    lists = {path: schema for path, schema in nodes_of(root_of(POOLS)) if schema["type"] == "array"}
-    assert {path: schema["x-kubernetes-list-type"] for path, schema in lists.items()} == {
-        ".spec.ips": "atomic",
-        ".spec.match.tolerations": "atomic",
-        ".status.nodeErrors": "atomic",
-        ".status.assignableNodes": "atomic",
-        ".status.allocatedIPs": "atomic",
-        ".status.adoptedIPs": "atomic",
-        ".status.records": "atomic",
-        ".status.conditions": "map",
-    }
-    assert lists[".status.conditions"]["x-kubernetes-list-map-keys"] == ["type"]
+@pytest.mark.parametrize(
+    ("crd", "lists"),
+    [
+        (
+            POOLS,
+            {
+                ".spec.ips",
+                ".spec.match.tolerations",
+                ".status.nodeErrors",
+                ".status.assignableNodes",
+                ".status.allocatedIPs",
+                ".status.adoptedIPs",
+                ".status.records",
+            },
+        ),
+        (RECORD_SETS, {".spec.match.tolerations", ".status.records"}),
+        (
+            ROUTED,
+            {
+                ".spec.match.tolerations",
+                ".status.ports",
+                ".status.allocatedIPs",
+                ".status.firewallEntries",
+                ".status.firewallEntries[].nodes",
+                ".status.firewallEntries[].rules",
+                ".status.firewallEntries[].rules[].sources",
+                ".status.records",
+            },
+        ),
+        (ISSUERS, {".spec.serviceNamespaces", ".status.routedIPs"}),
+    ],
+)
+def test_lists_say_how_they_merge(crd: dict[str, Any], lists: set[str]) -> None:
+    found = {path: schema for path, schema in nodes_of(root_of(crd)) if schema["type"] == "array"}
+    conditions = found.pop(".status.conditions")
+    assert conditions["x-kubernetes-list-type"] == "map"
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+    assert {path: schema["x-kubernetes-list-type"] for path, schema in found.items()} == dict.fromkeys(lists, "atomic")
 
 
 def test_what_rules_read_is_bounded() -> None:
     """The API server estimates the cost of a rule from these bounds, and refuses a rule over what has none."""
-    for crd in (POOLS, RECORD_SETS):
+    for crd in CRDS:
         for path, schema in nodes_of(root_of(crd)):
             if schema["type"] == "string" and "x-kubernetes-validations" in schema:
                 assert schema["maxLength"], path
@@ -130,13 +167,15 @@ def test_what_rules_read_is_bounded() -> None:
 
 
 def test_names() -> None:
-    for crd, resource, short_name in (
-        (POOLS, FLOATING_IP_POOLS, "fip"),
-        (RECORD_SETS, NODE_DNS_RECORD_SETS, "nodedns"),
+    for crd, resource, short_name, scope in (
+        (POOLS, FLOATING_IP_POOLS, "fip", "Namespaced"),
+        (RECORD_SETS, NODE_DNS_RECORD_SETS, "nodedns", "Namespaced"),
+        (ROUTED, ROUTED_IPS, "rip", "Namespaced"),
+        (ISSUERS, ROUTED_IP_ISSUERS, "ripissuer", "Cluster"),
     ):
         assert crd["metadata"]["name"] == f"{resource.plural}.flipop.digitalocean.com"
         assert crd["spec"]["group"] == "flipop.digitalocean.com"
-        assert crd["spec"]["scope"] == "Namespaced"
+        assert crd["spec"]["scope"] == scope
         names = crd["spec"]["names"]
         assert (names["kind"], names["plural"]) == (resource.kind, resource.plural)
         assert (names["shortNames"], names["categories"]) == ([short_name], ["flipop"])
@@ -144,7 +183,7 @@ def test_names() -> None:
         assert version_of(crd)["subresources"] == {"status": {}}
 
 
-@pytest.mark.parametrize("crd", [POOLS, RECORD_SETS], ids=lambda crd: crd["spec"]["names"]["kind"])
+@pytest.mark.parametrize("crd", CRDS, ids=lambda crd: crd["spec"]["names"]["kind"])
 def test_columns_and_selectable_fields_point_at_fields(crd: dict[str, Any]) -> None:
     known = {path.replace("[]", "") for path, _ in nodes_of(root_of(crd))} | {".metadata.creationTimestamp"}
     paths = [column["jsonPath"] for column in version_of(crd)["additionalPrinterColumns"]]
@@ -154,8 +193,8 @@ def test_columns_and_selectable_fields_point_at_fields(crd: dict[str, Any]) -> N
 
 
 def test_yaml_says_the_same_in_the_same_words() -> None:
-    text = to_yaml(POOLS, RECORD_SETS, *OTHERS)
-    assert list(yaml.safe_load_all(text)) == [POOLS, RECORD_SETS, *OTHERS]
+    text = to_yaml(*CRDS)
+    assert list(yaml.safe_load_all(text)) == list(CRDS)
     assert text == to_yaml(*custom_resource_definitions())
     assert "&id" not in text
     assert text.startswith("# Generated by ")
@@ -166,7 +205,7 @@ def test_what_is_returned_is_the_callers_own() -> None:
     match = root_of(custom_resource_definitions()[0])["properties"]["spec"]["properties"]["match"]["properties"]
     match["nodeLabel"]["x-kubernetes-validations"].clear()
     assert match["podLabel"]["x-kubernetes-validations"]
-    assert custom_resource_definitions() == (POOLS, RECORD_SETS, *OTHERS)
+    assert custom_resource_definitions() == CRDS
 
 
 def test_a_union_has_no_structural_schema() -> None:

@@ -144,6 +144,24 @@ def test_a_pod_has_the_ports_of_what_runs_in_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("host_ip", "host_port"),
+    [
+        (None, 80),
+        ("", 80),
+        ("0.0.0.0", 80),
+        ("10.0.0.1", 80),
+        ("::", 80),
+        ("127.0.0.1", 0),
+        ("127.1.2.3", 0),
+        ("::1", 0),
+    ],
+)
+def test_a_host_port_on_the_loopback_is_none(host_ip: str | None, host_port: int) -> None:
+    port = {"containerPort": 8080, "hostPort": 80, "hostIP": host_ip}
+    assert pod(spec={"containers": [{"ports": [port]}]}).ports == (ContainerPort(8080, host_port=host_port),)
+
+
 @pytest.mark.parametrize(("value", "expected"), [(True, True), (False, False), (None, False)])
 def test_a_pod_may_have_the_nodes_network(value: bool | None, expected: bool) -> None:
     assert pod(spec={"hostNetwork": value, "containers": []}).host_network is expected
