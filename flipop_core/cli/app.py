@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -197,6 +197,58 @@ def plan(
 
 @cli.command(
     epilog=section(
+        "Exit code",
+        "0  everything is ready",
+        "1  the cluster cannot be read",
+        "2  something is not ready",
+    )
+    + section(
+        "Examples",
+        "flipop status",
+        "flipop status -n ingress ingress-pool",
+        "flipop status -o json | jq '.pools[] | select(.ready | not)'",
+    )
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("-n", "--namespace", metavar="NAME", default="", help="Resources of this namespace only. Default: all.")
+@_output
+@_debug
+@_context
+@_kubeconfig
+@click.pass_context
+def status(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    namespace: str,
+    output: str,
+    debug: bool,
+    context: str,
+    kubeconfig: str,
+) -> None:
+    """Show pools, addresses, nodes and DNS as the controller last reported them, and why something is not ready.
+
+    Reads the cluster alone; no provider is asked. `flipop plan` tells what would be done about it.
+    """
+    from flipop_core.cli.logs import configure_logging
+    from flipop_core.cli.output import as_json
+    from flipop_core.cli.status import print_status, status_exit_code
+    from flipop_core.runtime.overview import read_overview
+
+    configure_logging(debug=debug, quiet=True)
+    overview = read_overview(kubeconfig, context, namespace, names)
+    found = {row["name"] for rows in overview.values() for row in rows}
+    if unknown := sorted(set(names) - found):
+        where = f"namespace {namespace}" if namespace else "any namespace"
+        raise ConfigError(f"there is no pool, RoutedIP or record set {', '.join(unknown)} in {where}")
+    if output == "json":
+        click.echo(as_json(overview))
+    else:
+        print_status(overview)
+    ctx.exit(status_exit_code(overview))
+
+
+@cli.command(
+    epilog=section(
         "Exit code of --verify",
         "0  all credentials that are set are good",
         "1  one is refused or could not be verified",
@@ -237,6 +289,42 @@ def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> Non
     else:
         print_providers(described)
     ctx.exit(0 if good else 1)
+
+
+@cli.command(
+    epilog=section(
+        "Exit code",
+        "0  nothing is wrong",
+        "1  something is, or a file cannot be read",
+    )
+    + section(
+        "Examples",
+        "flipop validate pool.yaml",
+        "flipop validate manifests/*.yaml",
+        "helm template . | flipop validate -",
+    )
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File(encoding="utf-8", lazy=True))
+@_debug
+@click.pass_context
+def validate(ctx: click.Context, files: tuple[TextIO, ...], debug: bool) -> None:
+    """Check manifests without a cluster.
+
+    Finds unknown fields, values that make no sense, and what no installed provider has; other kinds of objects are
+    passed over. `-` is standard input. The rules across fields are the API server's: kubectl apply --dry-run=server.
+    """
+    registry = load_registry(ctx, Settings(debug=debug), quiet=True)
+    from flipop_core.cli.output import counted, printable
+    from flipop_core.cli.validate import check_manifests
+
+    checked = [check_manifests(file.name, file, registry) for file in files]
+    findings = [finding for each in checked for finding in each.findings]
+    for finding in findings:
+        click.echo(printable(str(finding)))
+    resources, others = sum(each.resources for each in checked), sum(each.others for each in checked)
+    passed_over = f", {counted(others, 'other object')} passed over" if others else ""
+    click.echo(f"{resources} checked, {counted(len(findings), 'problem')}{passed_over}", err=True)
+    ctx.exit(1 if findings else 0)
 
 
 @cli.command(

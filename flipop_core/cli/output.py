@@ -65,7 +65,7 @@ def plans_as_text(plans: Sequence[Mapping[str, Any]]) -> str:
     for plan in plans:
         lines += _plan_lines(plan)
     actions = sum(len(plan.get("actions", ())) for plan in plans)
-    lines += ["", f"{_counted(len(plans), 'resource')}, {_counted(actions, 'action')} to take."]
+    lines += ["", f"{counted(len(plans), 'resource')}, {counted(actions, 'action')} to take."]
     return "\n".join(lines)
 
 
@@ -83,7 +83,8 @@ def _hold(hold: Mapping[str, Any]) -> str:
     return printable(f"{address}{hold['message']} ({hold['reason']})")
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return ``1 problem`` or ``2 problems``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

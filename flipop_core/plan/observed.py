@@ -114,8 +114,10 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``adopts``: what is found on the pool's nodes, and is nobody's, becomes the pool's if it lacks addresses.
     ``node_limit`` is how many addresses a node may hold beside what the provider says, None for no limit of our own.
     ``prefers_youngest``: of nodes that hold as many addresses, the youngest is chosen and not the first by name.
-    ``selected`` are the addresses that ``spec.ipSelector`` gives the pool. ``region`` is that of the account, empty
-    when it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by name.
+    ``selected`` are the addresses that ``spec.ipSelector`` gives the pool, which has asked for them so since
+    ``selects_since`` (monotonic seconds): what was read before need not have all of them. ``region`` is that of the
+    account, empty when it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by
+    name.
     ``graces`` are unfit nodes that may recover, by provider ID; ``unsteady`` until when nodes have not been Ready for
     long enough to be given an address. ``stale_watch`` says that what is known of nodes or pods is old.
     ``process_moves`` is what is left of the process's own limit, None for no limit.
@@ -149,6 +151,7 @@ class PoolObservation(msgspec.Struct, frozen=True):
     node_limit: int | None = None
     prefers_youngest: bool = False
     selected: tuple[str, ...] = ()
+    selects_since: float = NEVER
     region: str = ""
     elsewhere: Mapping[str, str] = {}
     graces: Mapping[str, Grace] = {}
@@ -163,8 +166,9 @@ class PoolObservation(msgspec.Struct, frozen=True):
 
     @property
     def selection_unknown(self) -> bool:
-        """Whether it is not known yet which addresses the pool selects: the account has not been read."""
-        return self.spec.ip_selector is not None and self.inventory.read_at == NEVER
+        """Whether it is not known yet which addresses the pool selects: the account has not been read since."""
+        read_at = self.inventory.read_at
+        return self.spec.ip_selector is not None and (read_at == NEVER or read_at < self.selects_since)
 
     def limit_of(self, provider_id: str) -> int:
         """Return how many addresses of the pool's family the node may hold."""

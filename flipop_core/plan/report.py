@@ -201,6 +201,8 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
             return Trouble(reason, f"{state.address}: {state.error}", failure=True)
     if "Paused" in holds:
         return Trouble("Paused", holds["Paused"].message)
+    if "NoReachablePort" in holds:
+        return Trouble("NoReachablePort", holds["NoReachablePort"].message, failure=True)
     return _waits(assessment, holds) or _incomplete(observed, assessment, holds)
 
 
@@ -230,8 +232,6 @@ def _incomplete(observed: PoolObservation, assessment: Assessment, holds: Mappin
         return Trouble("NothingSelected", "no address has the tags of ipSelector, or others use those that have")
     if assessment.lacking or observed.ledger.pending is not None:
         return Trouble("Creating", f"{max(assessment.lacking, 1)} more to be created")
-    if "NoReachablePort" in holds:
-        return Trouble("NoReachablePort", holds["NoReachablePort"].message, failure=True)
     return None
 
 

@@ -21,7 +21,13 @@ from flipop_core.plan.actions import (
     UnassignAddress,
 )
 from flipop_core.plan.assess import assess
-from flipop_core.plan.firewall import FirewallObservation, FirewallStep, plan_closing, plan_opening
+from flipop_core.plan.firewall import (
+    AddFirewallNodes,
+    FirewallObservation,
+    FirewallStep,
+    plan_closing,
+    plan_opening,
+)
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.pool import plan_pool, reclaim_unfinished
 
@@ -61,6 +67,7 @@ def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
         return _deletion(observed, plan, now)
     firewall = observed.firewall
     moves = _moves(observed.addresses, plan, now)
+    plan = _explained(observed, plan, now)
     if firewall is None or (moves and observed.post_allow):
         return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
     if not observed.addresses.has_finalizer:
@@ -102,6 +109,17 @@ def _moves(addresses: PoolObservation, plan: Plan, now: float) -> dict[str, str]
         if isinstance(action, CreateAddress) and action.request.provider_id is not None:
             moves[action.request.claim] = action.request.provider_id
     return moves
+
+
+def _explained(observed: RoutedIPObservation, plan: Plan, now: float) -> Plan:
+    """Say that no node is free because the firewall could not be applied to one that is, if so."""
+    failure = observed.firewall.failure if observed.firewall is not None else None
+    if failure is None or failure.not_before <= now or not isinstance(failure.action, AddFirewallNodes):
+        return plan
+    refused = {node.provider_id for node in observed.addresses.candidates} & set(failure.action.provider_ids)
+    if not refused or all(hold.reason != "NoFreeNode" for hold in plan.holds):
+        return plan
+    return replace(plan, holds=(Hold(failure.reason, failure.error, until=failure.not_before), *plan.holds))
 
 
 def _closed(observed: RoutedIPObservation, plan: Plan, now: float) -> RoutedIPPlan:

@@ -145,6 +145,10 @@ class AccountBook:
         """Return an account with addresses if it has been built."""
         return self._ip.get(_key_of(ref))
 
+    def known_firewall(self, ref: AccountRef) -> FirewallAccount | None:
+        """Return an account with firewalls if it has been built."""
+        return self._firewall.get(ref)
+
     def inventory(self, ref: AccountRef) -> Inventory:
         """Return what is known of an account's addresses, without building it."""
         account = self.known_ip(ref)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -120,9 +122,11 @@ class Account:
         self._reading_all = False
         self._reading: set[str] = set()
         self._waiters: set[Key] = set()
-        self._calls = Calls(
-            self.name, max_workers=max(2, self.capabilities.max_concurrency), metrics=metrics, clock=clock
-        )
+        self._max_width = max(2, self.capabilities.max_concurrency)
+        self._width = self._max_width
+        self._active = 0
+        self._begun: deque[Callable[[], None]] = deque()
+        self._calls = Calls(self.name, max_workers=self._max_width, metrics=metrics, clock=clock)
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -135,19 +139,29 @@ class Account:
             return False
         now = self._clock()
         self.operations[address] = Operation(verb, address, owner, now, target)
-        term = self._fence.term
-        self._calls.submit(lambda: self._run(action, owner, address, term))
+        self._begun.append(partial(self._run, action, owner, address, self._fence.term))
+        self._send()
         return True
 
+    def _send(self) -> None:
+        """Send what was begun, as much at a time as the account takes: after a pause all of it would come at once."""
+        while self._begun and self._active < self._width:
+            self._active += 1
+            self._calls.submit(self._begun.popleft())
+
     def _run(self, action: ProviderAction, owner: Key, address: str, term: int) -> None:
-        outcome: Outcome | None
+        outcome: Outcome | None = None
+        with self._lock:
+            is_open = self.gate.not_before <= self._clock()  # it may have been closed since this was begun
         try:
-            if not isinstance(action, FindCreated):
+            if is_open and not isinstance(action, FindCreated):
                 self._fence.require(self._timeout_seconds, term=term)
-            outcome = self._call(action, owner)
+            if is_open:
+                outcome = self._call(action, owner)
         except NotLeader:
             outcome = None
         with self._lock:
+            self._adapt(outcome)
             operation = self.operations.pop(address)
             if outcome is None:
                 self._listener.action_not_sent(owner, action)
@@ -162,6 +176,15 @@ class Account:
                 self.gate = Gate()
                 self._follow(outcome, operation, now)
             self._listener.action_ended(owner, action, outcome)
+
+    def _adapt(self, outcome: Outcome | None) -> None:
+        """Send half as much at a time after a refusal for the number of requests, and a little more after an answer."""
+        self._active -= 1
+        if isinstance(outcome, RateLimited):
+            self._width = max(1, self._width // 2)
+        elif outcome is not None:
+            self._width = min(self._max_width, self._width + 1)
+        self._send()
 
     def _follow(self, outcome: Outcome, operation: Operation, now: float) -> None:
         """Keep an accepted operation until a read confirms it."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
 from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import PoolView, RecordSetView
-from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
+from flipop_core.resources.types import DNSRecordSet, FloatingIPPoolSpec, family_of, pool_family
 from flipop_core.runtime.poolrecords import record_type_of
 from flipop_core.runtime.recordsets import provider_of
-from flipop_core.runtime.recordtargets import check_target
+from flipop_core.runtime.recordtargets import check_target, record_target
 
 
 def check_pool(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
@@ -39,6 +39,27 @@ def check_record_set(record_set: RecordSetView, registry: ProviderRegistry) -> C
         return record_set.problem
     spec = record_set.spec
     return check_target(spec.dns_record_set, provider_of(spec), node_record_type(spec.address_type), registry)
+
+
+def check_target_offline(
+    record_set: DNSRecordSet, provider: str, record_type: str, registry: ProviderRegistry
+) -> ConfigError | None:
+    """Return what is wrong with a record set as far as it can be told without credentials, None for nothing."""
+    try:
+        record_target(record_set, provider, record_type)
+        capabilities = registry.dns_factory(provider).capabilities
+    except UnknownProvider as error:
+        field = "spec.dnsRecordSet.provider"
+        return ResourceInvalid(field, provider, f"{error}: install its plugin, or name another")
+    except ConfigError as error:
+        return error
+    if record_type not in capabilities.record_types:
+        mend = f"it has no {record_type} records"
+        return ResourceInvalid("spec.dnsRecordSet.provider", provider, mend, reason="Unsupported")
+    if record_set.ttl and record_set.ttl < capabilities.min_ttl_seconds:
+        mend = f"{provider} allows {capabilities.min_ttl_seconds} s and more"
+        return ResourceInvalid("spec.dnsRecordSet.ttl", record_set.ttl, mend, reason="InvalidTTL")
+    return None
 
 
 def _check_family(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> ResourceInvalid | None:

@@ -221,6 +221,7 @@ class AddressController:
             new_claim=str(uuid.uuid4()),
             cluster=self._settings.cluster_name,
             selected=selected,
+            selects_since=self._demand.selects_since(pool, now),
             region=account.ref.region,
             elsewhere=elsewhere,
             graces=graces(

@@ -34,6 +34,9 @@ from flipop_core.runtime.writer import FENCED_SECONDS
 
 NEVER = float("-inf")
 
+TURN_SECONDS = 10.0
+"""How long a resource waits at most for a firewall that nobody uses any more."""
+
 FORGET_SECONDS = 600.0
 """For how long after its wait a failure still counts when the same change fails again."""
 
@@ -116,7 +119,7 @@ class FirewallAccount:
         # By place: a firewall's ID, or the name that it was asked for by as long as the ID is not known.
         self._known: dict[str, KnownFirewall] = {}
         self._failures: dict[str, _Failures] = {}
-        self._waiting: dict[str, set[Key]] = {}
+        self._waiting: dict[str, dict[Key, None]] = {}  # in the order in which they came
         self._ids: dict[str, str] = {}
         self._epoch = 0
         workers = max(2, self.capabilities.max_concurrency)
@@ -138,7 +141,7 @@ class FirewallAccount:
         return known.firewall is not None or known.failure is not None or firewall in self._ids
 
     def read(self, firewall: str, owner: Key) -> None:
-        """Read a firewall; ``owner`` is woken when it is known. One read serves all who ask."""
+        """Read a firewall; who asks is woken in turn when it is known (`pass_on`). One read serves all."""
         place = self.place(firewall)
         if self._begin(place, owner):
             epoch, provider = self._epoch, self._provider
@@ -161,7 +164,16 @@ class FirewallAccount:
         """Wake ``owner`` when the call about the firewall that is under way has ended."""
         place = self.place(firewall)
         if self._known.get(place, KnownFirewall()).busy:
-            self._waiting.setdefault(place, set()).add(owner)
+            self._waiting.setdefault(place, {})[owner] = None
+
+    def pass_on(self, firewall: str) -> None:
+        """Wake the next resource that waits for the firewall, now that another one is through with it."""
+        place = self.place(firewall)
+        waiting = self._waiting.get(place)
+        if waiting and not self._known.get(place, KnownFirewall()).busy:
+            key = next(iter(waiting))
+            del waiting[key]
+            self._wake(key, 0.0)
 
     def retry(self, firewall: str) -> None:
         """Let a failed firewall be tried at once: what is asked for has changed."""
@@ -186,7 +198,7 @@ class FirewallAccount:
 
     def _begin(self, place: str, owner: Key) -> bool:
         """Let ``owner`` wait for the call under way; return whether there was none, and the caller is to make it."""
-        self._waiting.setdefault(place, set()).add(owner)
+        self._waiting.setdefault(place, {})[owner] = None
         known = self._known.get(place, KnownFirewall())
         if known.busy:
             return False
@@ -202,7 +214,7 @@ class FirewallAccount:
                 elif epoch == self._epoch:
                     self._found(firewall, place, answer)
             finally:
-                self._ended(place)
+                self._ended(place, owner)
 
     def _found(self, name: str, place: str, firewall: Firewall) -> None:
         self.gate = Gate()
@@ -239,11 +251,11 @@ class FirewallAccount:
                 else:
                     self._changed(place, before, action, outcome, owner, epoch)
             finally:
-                self._ended(place)
+                self._ended(place, owner)
 
     def _not_sent(self, place: str, owner: Key) -> None:
-        # Not with all others that wait: it would be refused over and over until the lease is renewed or lost.
-        self._waiting[place].discard(owner)
+        # Not at once: it would be refused over and over until the lease is renewed or lost.
+        self._waiting[place].pop(owner, None)
         self._wake(owner, FENCED_SECONDS)
 
     def _changed(
@@ -280,10 +292,20 @@ class FirewallAccount:
         if action is not None:
             self._refused(owner, action, error)
 
-    def _ended(self, place: str) -> None:
+    def _ended(self, place: str, owner: Key) -> None:
+        """Wake the one who made the call; it passes on to who waits, since one after the other they get their turn.
+
+        All at once would find the firewall busy again, but for one: that is a reconcile of each for every call.
+        """
         self._known[place] = replace(self._known.get(place, KnownFirewall()), busy=False)
-        for key in self._waiting.pop(place, ()):
-            self._wake(key, 0.0)
+        waiting = self._waiting.get(place, {})
+        if owner in waiting:
+            del waiting[owner]
+            self._wake(owner, 0.0)
+        for key in waiting:
+            self._wake(key, TURN_SECONDS)  # should one before it not pass on
+        if not waiting:
+            self._waiting.pop(place, None)
 
 
 def _send(provider: FirewallProvider, firewall: Firewall, action: FirewallAction) -> MutationResult:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from flipop_core.model import AccountRef, AddressRecord, Key, NodeView
 from flipop_core.plan.claims import Claims, claims_of, has_tags
-from flipop_core.plan.observed import Inventory, PoolMemory
+from flipop_core.plan.observed import NEVER, Inventory, PoolMemory
 from flipop_core.resources.parse import AddressLedger, PoolView
 from flipop_core.resources.types import IPSelector, pool_family
 from flipop_core.runtime.poolaccounts import PoolAccounts
@@ -42,6 +42,7 @@ class PoolDemand:
         self._writing: dict[Key, tuple[int, AddressLedger]] = {}
         self._candidates: dict[Key, frozenset[str]] = {}
         self._tagged: dict[Key, _Tagged] = {}
+        self._selecting: dict[Key, tuple[IPSelector, float]] = {}
 
     # -- what the controller tells -----------------------------------------------------------------------------------
 
@@ -58,6 +59,7 @@ class PoolDemand:
         self._writing.pop(key, None)
         self._candidates.pop(key, None)
         self._tagged.pop(key, None)
+        self._selecting.pop(key, None)
 
     # -- what accounts and pools ask ---------------------------------------------------------------------------------
 
@@ -70,6 +72,17 @@ class PoolDemand:
         creations = {key: memory.creation for key, memory in self._memories.items() if memory.creation is not None}
         made = {creation.address: key for key, creation in creations.items() if creation.address}
         return claims_of(pools, writing, made=made, records_of=self._tagged_records)
+
+    def selects_since(self, pool: PoolView, now: float) -> float:
+        """Return since when (monotonic seconds) the pool is known to select as it does; NEVER for no selection."""
+        selector = pool.spec.ip_selector if pool.spec is not None else None
+        if selector is None:
+            self._selecting.pop(pool.key, None)
+            return NEVER
+        known = self._selecting.get(pool.key)
+        if known is None or known[0] != selector:
+            known = self._selecting[pool.key] = (selector, now)
+        return known[1]
 
     def keys_of(self, ref: AccountRef) -> tuple[Key, ...]:
         """Return the pools of an account."""

@@ -29,6 +29,7 @@ from flipop_core.runtime.services import ServiceInterest, ServiceInterests
 from flipop_core.runtime.store import Store
 
 _NO_PORTS = range(0)
+_SHARED = "FirewallShared"
 
 
 class RoutedIPKind:
@@ -56,6 +57,7 @@ class RoutedIPKind:
         self._objects = objects
         self._records = FirewallRecords(objects)
         self._generations: dict[Key, tuple[int, int]] = {}
+        self._sharing: set[Key] = set()
         self._accounts = accounts
         self._ref_of = ref_of
         self._recheck_seconds = recheck_seconds
@@ -115,6 +117,8 @@ class RoutedIPKind:
         view, issuer = self._view(pool.key), self._issuer(pool.key)
         if view is None or issuer is None:
             return RoutedIPPlan(plan_routed_ip(RoutedIPObservation(observed), now).plan)
+        # Before anything is looked at: a change that comes after that brings the key back.
+        self._sharing.add(pool.key)
         present = None
         name = self._firewall_name(view, issuer)
         if name:
@@ -136,6 +140,8 @@ class RoutedIPKind:
             ),
             now,
         )
+        if not any(hold.reason == _SHARED for hold in made.plan.holds):
+            self._sharing.discard(pool.key)
         denied = self._accounts.denied("firewall", account.ref) if present is not None else None
         if denied is None:
             return made
@@ -159,8 +165,24 @@ class RoutedIPKind:
                 account.start(name, step.action, pool.key)
             else:
                 account.wait(name, pool.key)
-                if step.hold is not None and step.hold.reason == "FirewallShared":
+                if step.hold is not None and step.hold.reason == _SHARED:
                     self._resolve(view, account, firewall.entries)
+        self._pass_on(pool, view)
+
+    def _pass_on(self, pool: PoolView, view: RoutedIPView) -> None:
+        """Let others that wait for a firewall have their turn, unless it is this one's still."""
+        ref, issuer = self._ref_of(pool), self._issuer(view.key)
+        firewalls = [(account_ref(entries), entries.name) for entries in view.firewall_entries]
+        if ref is not None and issuer is not None:
+            firewalls.append((ref, self._firewall_name(view, issuer)))
+        for used, name in firewalls:
+            account = self._accounts.known_firewall(used)
+            if account is not None:
+                account.pass_on(name)
+
+    def waiting_for_others(self) -> tuple[Key, ...]:
+        """Return the RoutedIPs that wait for others to record what they need. To be called by any thread."""
+        return tuple(self._sharing)
 
     def _resolve(self, view: RoutedIPView, account: FirewallAccount, firewall: FirewallEntries) -> None:
         """Find out which firewalls others mean: one may be this one by its other name."""
@@ -348,6 +370,7 @@ class RoutedIPKind:
         self._objects.forget(key)
         self._records.forget(key)
         self._generations.pop(key, None)
+        self._sharing.discard(key)
 
 
 def account_ref(entries: FirewallEntries) -> AccountRef:

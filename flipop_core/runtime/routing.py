@@ -151,9 +151,9 @@ class Routing:
             if view.spec is not None and (old is None or new is None or old.spec != new.spec):
                 self._queue.add(Key(ROUTED_IP_ISSUERS.kind, "", view.spec.issuer_ref.name))
         if old is None or new is None or old.firewall_entries != new.firewall_entries:
-            # What one lets go may be another's to take over.
-            for other in self.routed_ips.store.values():
-                self._queue.add(other.key)
+            # What one has on record, others need not keep.
+            for key in self.kind.waiting_for_others():
+                self._queue.add(key)
         self._changed(old, new)
 
     def _issuer_changed(self, old: IssuerView | None, new: IssuerView | None) -> None:
