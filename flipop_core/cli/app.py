@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -304,10 +304,10 @@ def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> Non
         "helm template . | flipop validate -",
     )
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File(encoding="utf-8", lazy=True))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, allow_dash=True))
 @_debug
 @click.pass_context
-def validate(ctx: click.Context, files: tuple[TextIO, ...], debug: bool) -> None:
+def validate(ctx: click.Context, files: tuple[str, ...], debug: bool) -> None:
     """Check manifests without a cluster.
 
     Finds unknown fields, values that make no sense, and what no installed provider has; other kinds of objects are
@@ -315,9 +315,9 @@ def validate(ctx: click.Context, files: tuple[TextIO, ...], debug: bool) -> None
     """
     registry = load_registry(ctx, Settings(debug=debug), quiet=True)
     from flipop_core.cli.output import counted, printable
-    from flipop_core.cli.validate import check_manifests
+    from flipop_core.cli.validate import check_file
 
-    checked = [check_manifests(file.name, file, registry) for file in files]
+    checked = [check_file(file, registry) for file in files]
     findings = [finding for each in checked for finding in each.findings]
     for finding in findings:
         click.echo(printable(str(finding)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TextIO
+from typing import IO, Any
 
+import click
 import msgspec
 import yaml
 
@@ -44,8 +45,16 @@ class Checked(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def check_manifests(name: str, stream: TextIO, registry: ProviderRegistry) -> Checked:
-    """Check the YAML or JSON documents of a file. Raises ConfigError when it is no YAML."""
+def check_file(path: str, registry: ProviderRegistry) -> Checked:
+    """Check a file of YAML or JSON documents, ``-`` for standard input. Raises ConfigError when it cannot be read."""
+    try:
+        with click.open_file(path, encoding="utf-8") as stream:
+            return _check("standard input" if path == "-" else path, stream, registry)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}: name a file of manifests") from error
+
+
+def _check(name: str, stream: IO[Any], registry: ProviderRegistry) -> Checked:
     resources = others = 0
     findings: list[Finding] = []
     try:

@@ -214,7 +214,7 @@ class FirewallAccount:
                 elif epoch == self._epoch:
                     self._found(firewall, place, answer)
             finally:
-                self._ended(place, owner)
+                self._ended(place, owner, self.place(firewall))
 
     def _found(self, name: str, place: str, firewall: Firewall) -> None:
         self.gate = Gate()
@@ -251,7 +251,7 @@ class FirewallAccount:
                 else:
                     self._changed(place, before, action, outcome, owner, epoch)
             finally:
-                self._ended(place, owner)
+                self._ended(place, owner, place)
 
     def _not_sent(self, place: str, owner: Key) -> None:
         # Not at once: it would be refused over and over until the lease is renewed or lost.
@@ -292,20 +292,21 @@ class FirewallAccount:
         if action is not None:
             self._refused(owner, action, error)
 
-    def _ended(self, place: str, owner: Key) -> None:
+    def _ended(self, place: str, owner: Key, place_now: str) -> None:
         """Wake the one who made the call; it passes on to who waits, since one after the other they get their turn.
 
         All at once would find the firewall busy again, but for one: that is a reconcile of each for every call.
+        ``place_now`` is the place by what is known now.
         """
         self._known[place] = replace(self._known.get(place, KnownFirewall()), busy=False)
-        waiting = self._waiting.get(place, {})
+        waiting = {**self._waiting.pop(place, {}), **self._waiting.pop(place_now, {})}
         if owner in waiting:
             del waiting[owner]
             self._wake(owner, 0.0)
         for key in waiting:
             self._wake(key, TURN_SECONDS)  # should one before it not pass on
-        if not waiting:
-            self._waiting.pop(place, None)
+        if waiting:
+            self._waiting[place_now] = waiting
 
 
 def _send(provider: FirewallProvider, firewall: Firewall, action: FirewallAction) -> MutationResult:
