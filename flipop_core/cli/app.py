@@ -113,6 +113,14 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     help="How often pools at rest are compared with the provider.",
 )
 @click.option(
+    "--max-moves-per-minute",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="How many addresses of all pools may move from node to node within a minute. 0: any number.",
+)
+@click.option(
     "--lease-namespace",
     "namespace",
     metavar="NAME",

@@ -56,8 +56,8 @@ def plans_as_text(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return the plans for a person.
 
     A plan has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions`` (each with ``action`` and a
-    one-line ``summary``), ``holds`` (each with ``reason``, ``message`` and perhaps ``address``), and ``error`` if there
-    is none.
+    one-line ``summary``), ``holds`` (each with ``reason``, ``message``, perhaps ``address``, perhaps the ``seconds`` to
+    its end), and ``error`` if there is none.
     """
     if not plans:
         return "There is no pool and no record set."
@@ -80,7 +80,8 @@ def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
 
 def _hold(hold: Mapping[str, Any]) -> str:
     address = f"{hold['address']}: " if hold.get("address") else ""
-    return printable(f"{address}{hold['message']} ({hold['reason']})")
+    ends = f", ends in {hold['seconds']} s" if "seconds" in hold else ""
+    return printable(f"{address}{hold['message']} ({hold['reason']}{ends})")
 
 
 def counted(number: int, noun: str) -> str:

@@ -43,6 +43,13 @@ def plan_creation(draft: Draft) -> None:
         _begin(draft)
 
 
+def plan_record(draft: Draft) -> None:
+    """Record an address that has been made, and nothing else: it must not be lost."""
+    creation = draft.observed.memory.creation
+    if creation is not None and creation.phase == "created" and creation_unfinished(draft.observed):
+        _record(draft, creation.address)
+
+
 def creation_unfinished(observed: PoolObservation) -> bool:
     """Whether an address may have been made, or is about to be, that no annotation names."""
     creation = observed.memory.creation

@@ -14,7 +14,8 @@ from flipop_core.plan.observed import PoolObservation
 class Draft:
     """Collects actions and holds, and keeps account of the nodes that this plan already gives away.
 
-    ``busy`` are nodes that something is done to, by this plan or by an operation under way.
+    ``busy`` are nodes that something is done to, by this plan or by an operation under way. ``moves`` are the addresses
+    that leave one node for another by this plan.
     """
 
     def __init__(self, observed: PoolObservation, assessment: Assessment, now: float) -> None:
@@ -24,7 +25,7 @@ class Draft:
         self.free: list[NodeView] = list(assessment.free)
         self.busy = {operation.target for operation in observed.operations.values() if operation.target}
         self.leaving: set[str] = set()
-        self.moves: list[float] = []
+        self.moves: list[str] = []
         self.recording = False
         self._actions: list[Action] = []
         self._holds: list[Hold] = []
@@ -45,8 +46,6 @@ class Draft:
         """Add an action."""
         self._actions.append(action)
         self.recording = self.recording or isinstance(action, RecordLedger)
-        if isinstance(action, AssignAddress) and action.from_provider_id is not None:
-            self.moves.append(self.now)
         if isinstance(action, AssignAddress | UnassignAddress):
             self.busy.add(action.provider_id)
             self.free = [node for node in self.free if node.provider_id != action.provider_id]
@@ -69,25 +68,24 @@ class Draft:
         waits = [self.observed.unsteady.get(node.provider_id, self.now) for node in self.free]
         return min((moment for moment in waits if moment > self.now), default=None)
 
-    def choose_node(self, address: str | None = None) -> NodeView | None:
+    def choose_node(self, address: str | None = None, *, moves: bool = False) -> NodeView | None:
         """Return the first free node, of those with the fewest addresses, for the address (None: a new one).
 
-        One that has just refused is passed over; one that has refused before comes after those that have not.
+        One that has just refused is passed over; one that has refused before comes after those that have not. One that
+        has not been Ready for long comes last and, for an address that ``moves`` from another node, is passed over.
         """
-        fit: list[tuple[int, NodeView]] = []
+        fit: list[tuple[tuple[bool, int], NodeView]] = []
         for node in self.free:
-            unsteady_until = self.observed.unsteady.get(node.provider_id)
-            if unsteady_until is not None and unsteady_until > self.now:
-                self.look_at(unsteady_until)
+            is_unsteady = self.observed.unsteady.get(node.provider_id, self.now) > self.now
+            if is_unsteady and moves:
                 continue
             refusals = self._refusals(node.provider_id, address)
-            if not refusals:
-                fit.append((0, node))
-                break
             refused_until = self.refused_until(node.provider_id, address)
             self.look_at(refused_until)
             if refused_until is None:
-                fit.append((sum(refusal.attempts for refusal in refusals), node))
+                fit.append(((is_unsteady, sum(refusal.attempts for refusal in refusals)), node))
+            if not is_unsteady and not refusals:
+                break
         return min(fit, key=lambda choice: choice[0])[1] if fit else None
 
     def _refusals(self, provider_id: str, address: str | None) -> list[Backoff]:

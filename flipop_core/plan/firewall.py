@@ -31,6 +31,7 @@ __all__ = [
     "RemoveFirewallRules",
     "Share",
     "admits",
+    "announced",
     "next_failure",
     "plan_closing",
     "plan_opening",
@@ -231,6 +232,21 @@ def plan_closing(observed: FirewallObservation, now: float) -> FirewallStep:
     if left := stale_nodes - set(firewall.provider_ids):
         return _dropped(entries, set(), left)
     return _change(observed, RemoveFirewallNodes(firewall.name, tuple(sorted(stale_nodes))), now)
+
+
+def announced(observed: FirewallObservation, step: FirewallStep) -> tuple[FirewallAction, ...]:
+    """Return the step's action, or the additions that follow when what it records is on record."""
+    firewall = observed.firewall
+    if step.action is not None or step.record is None or firewall is None:
+        return () if step.action is None else (step.action,)
+    rules = [rule for rule in set(step.record.rules) - set(observed.entries.rules) if not admits(firewall, rule)]
+    nodes = set(step.record.nodes) - set(observed.entries.nodes) - set(firewall.provider_ids)
+    actions: list[FirewallAction] = []
+    if rules:
+        actions.append(AddFirewallRules(firewall.name, tuple(sorted(rules, key=rule_order))))
+    if nodes:
+        actions.append(AddFirewallNodes(firewall.name, tuple(sorted(nodes))))
+    return tuple(actions)
 
 
 def _change(observed: FirewallObservation, action: FirewallAction, now: float) -> FirewallStep:

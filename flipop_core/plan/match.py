@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
 import msgspec
 
 from flipop_core.model import NodeView, Taint
-from flipop_core.resources.types import GracePeriods, Match, Toleration
+from flipop_core.resources.types import Match, Toleration
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 _NOT_READY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
-Cause = Literal["", "node", "pod", "cordon", "other"]
+Cause = Literal["node", "pod", "cordon", "other"]
 """Why a node is not fit: it is not Ready, has no ready pod, is cordoned, or anything else."""
 
 
 class Fitness(msgspec.Struct, frozen=True, gc=False):
-    """Why a node is not fit (empty when it is), and after how many seconds that may change by time alone.
-
-    ``since`` is when the cause began, in Unix time, None when nothing tells.
-    """
+    """Why a node is not fit (empty when it is), and after how many seconds that may change by time alone."""
 
     problem: str = ""
     changes_in_seconds: float | None = None
-    cause: Cause = ""
-    since: float | None = None
+
+
+class Trouble(msgspec.Struct, frozen=True, gc=False):
+    """One of the things that keep a node from being fit. ``since`` is RFC 3339, empty when nothing tells."""
+
+    cause: Cause
+    problem: str
+    since: str = ""
 
 
 def needs_pod(match: Match) -> bool:
@@ -46,50 +49,44 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 def fitness(node: NodeView, match: Match, ready_pod_nodes: Collection[str], wall_seconds: float) -> Fitness:
     """Judge one node. ``wall_seconds`` is Unix time, for tolerations that end."""
+    for trouble in troubles(node, match, ready_pod_nodes, wall_seconds):
+        return Fitness(trouble.problem)
+    tolerated = (_tolerated_seconds(taint, match.tolerations, wall_seconds) for taint in node.taints)
+    return Fitness("", min((seconds for seconds in tolerated if seconds is not None), default=None))
+
+
+def troubles(node: NodeView, match: Match, ready_pod_nodes: Collection[str], wall_seconds: float) -> Iterator[Trouble]:
+    """Find all that keeps a node from being fit, worst first. That its pods are not ready follows from its not being.
+
+    ``wall_seconds`` is Unix time.
+    """
     if node.deleting:
-        return Fitness("the node is being deleted", cause="other")
+        yield Trouble("other", "the node is being deleted")
     if not node.ready:
-        return Fitness("the node is not Ready", cause="node", since=unix_seconds(node.ready_since))
-    changes_in: float | None = None
+        yield Trouble("node", "the node is not Ready", node.ready_since)
+    unready = not node.ready
     for taint in node.taints:
         seconds = _tolerated_seconds(taint, match.tolerations, wall_seconds)
-        if seconds is not None and seconds <= 0:
-            problem = f"taint {taint.key}:{taint.effect} is not tolerated"
-            return Fitness(problem, cause=_taint_cause(taint), since=unix_seconds(taint.time_added))
-        if seconds is not None:
-            changes_in = seconds if changes_in is None else min(changes_in, seconds)
-    if needs_pod(match) and node.name not in ready_pod_nodes:
-        return Fitness("no matching pod on the node is Running and Ready", cause="pod")
-    return Fitness("", changes_in)
-
-
-def recovery(
-    node: NodeView, judged: Fitness, periods: GracePeriods, pod_lost_at: float | None, noticed_at: float
-) -> tuple[float, str] | None:
-    """Return until when an unfit node may recover (Unix time) and how, None when its addresses are to move at once.
-
-    ``pod_lost_at`` is when the node lost its last ready pod, ``noticed_at`` when it was first seen to be unfit: that
-    counts where nothing in the cluster tells when it began.
-    """
-    match judged.cause:
-        case "node":
-            seconds, since, how = periods.node_not_ready_seconds, judged.since, f"{node.name} is Ready again"
-        case "pod":
-            seconds, since = periods.pod_not_ready_seconds, pod_lost_at
-            how = f"a matching pod on {node.name} is Ready again"
-        case "cordon":
-            seconds, since, how = periods.cordoned_seconds, judged.since, f"{node.name} is uncordoned"
-        case _:
-            return None
-    return ((noticed_at if since is None else since) + seconds, how) if seconds else None
+        if seconds is None or seconds > 0:
+            continue
+        cause = _taint_cause(taint)
+        if cause == "node" and not node.ready:
+            continue  # the condition has said so, and since when
+        unready = unready or cause == "node"
+        yield Trouble(cause, f"taint {taint.key}:{taint.effect} is not tolerated", taint.time_added)
+    if needs_pod(match) and not unready and node.name not in ready_pod_nodes:
+        yield Trouble("pod", "no matching pod on the node is Running and Ready")
 
 
 def unix_seconds(timestamp: str) -> float | None:
     """Return an RFC 3339 time as Unix time, None for none or what is no time."""
     try:
-        return dt.datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+        moment = dt.datetime.fromisoformat(timestamp) if timestamp else None
     except ValueError:
         return None
+    if moment is None:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)).timestamp()
 
 
 def _taint_cause(taint: Taint) -> Cause:

@@ -69,12 +69,18 @@ class Grace(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """An address has begun to leave one node for another at ``begun_at`` (monotonic seconds)."""
+
+    address: str
+    begun_at: float
+
+
 class MoveBudget(msgspec.Struct, frozen=True, gc=False):
-    """How many more addresses this process may move now, of ``limit`` in a minute, and when it may move the next."""
+    """How many addresses this process may move within a minute, and those that it has begun to move in the last."""
 
     limit: int
-    left: int
-    next_at: float
+    moves: tuple[Move, ...] = ()
 
 
 class PoolMemory(msgspec.Struct, frozen=True):
@@ -83,8 +89,10 @@ class PoolMemory(msgspec.Struct, frozen=True):
     Backoffs are kept by address, by node (provider ID) and by pair of both. ``cleaned`` are (node, address) annotations
     that have been removed from nodes outside the pool's watch, ``strays`` those that could not be, yet. ``deleted``
     are addresses of which the provider has said so in answer to a deletion: a read may only be older than they are.
-    ``moves`` are the times of the last minute's moves, ``fit_before`` when nodes (provider IDs) were last seen to be
-    fit, ``noticed`` when nodes (names) were first seen not to be (Unix time).
+    ``moves`` are those of the last minute. ``fit_before`` is when nodes (provider IDs) were last seen to be fit,
+    ``written_off`` those that are missing and not waited for since the spec was edited, ``edited`` whether it has been
+    since the last plan. ``noticed`` is when it was first
+    seen what keeps a node from being fit, by node name and cause (Unix time).
     """
 
     addresses: Mapping[str, Backoff] = {}
@@ -95,9 +103,11 @@ class PoolMemory(msgspec.Struct, frozen=True):
     cleaned: frozenset[tuple[str, str]] = frozenset()
     strays: frozenset[tuple[str, str]] = frozenset()
     deleted: frozenset[str] = frozenset()
-    moves: tuple[float, ...] = ()
+    moves: tuple[Move, ...] = ()
     fit_before: Mapping[str, float] = {}
-    noticed: Mapping[str, float] = {}
+    written_off: frozenset[str] = frozenset()
+    edited: bool = False
+    noticed: Mapping[tuple[str, str], float] = {}
 
 
 class PoolObservation(msgspec.Struct, frozen=True):
@@ -116,11 +126,12 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``prefers_youngest``: of nodes that hold as many addresses, the youngest is chosen and not the first by name.
     ``selected`` are the addresses that ``spec.ipSelector`` gives the pool, which has asked for them so since
     ``selects_since`` (monotonic seconds): what was read before need not have all of them. ``region`` is that of the
-    account, empty when it serves all; ``elsewhere`` are nodes that are fit but for their region, with that region, by
+    account, empty when it serves all or was left to the provider, ``regional`` whether the provider has an account for
+    each; ``elsewhere`` are nodes that are fit but for their region, with that region, by
     name.
     ``graces`` are unfit nodes that may recover, by provider ID; ``unsteady`` until when nodes have not been Ready for
-    long enough to be given an address. ``stale_watch`` says that what is known of nodes or pods is old.
-    ``process_moves`` is what is left of the process's own limit, None for no limit.
+    long enough for an address to move there. ``stale_watch`` says that what is known of nodes or pods is old.
+    ``process_moves`` is the process's own limit, None for no limit.
     """
 
     key: Key
@@ -153,6 +164,7 @@ class PoolObservation(msgspec.Struct, frozen=True):
     selected: tuple[str, ...] = ()
     selects_since: float = NEVER
     region: str = ""
+    regional: bool = False
     elsewhere: Mapping[str, str] = {}
     graces: Mapping[str, Grace] = {}
     unsteady: Mapping[str, float] = {}

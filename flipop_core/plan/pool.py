@@ -19,9 +19,10 @@ from flipop_core.plan.actions import (
 )
 from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.brakes import holds_move
-from flipop_core.plan.creation import creation_unfinished, plan_creation
+from flipop_core.plan.creation import creation_unfinished, plan_creation, plan_record
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import NEVER, PoolObservation
+from flipop_core.plan.regions import plan_region
 from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
 
 
@@ -41,12 +42,14 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         draft.act(SetFinalizer(present=wanted))
     _plan_reads(draft)
     if observed.spec.paused:
-        draft.hold("Paused", "spec.paused is set")
+        draft.hold("Paused", "spec.paused is true: nothing is created, moved, deleted or published")
+        plan_record(draft)
     elif draft.assessment.addresses or draft.assessment.lacking or creation_unfinished(observed):
         _plan_assignments(draft)
         plan_creation(draft)
         if observed.spec.reclaim_policy == "Delete":
             _plan_surplus(draft, draft.assessment.surplus)
+    plan_region(draft)
     _plan_annotations(draft)
     return draft.plan()
 
@@ -100,8 +103,9 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
     if cool_off_ends > draft.now:
         draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
         return
-    node = draft.choose_node(state.address)
-    if node is None and (steady_at := draft.steady_at()) is not None:
+    moves = state.provider_id is not None
+    node = draft.choose_node(state.address, moves=moves)
+    if node is None and moves and (steady_at := draft.steady_at()) is not None:
         text = "the free nodes have not been Ready for stabilizationSeconds"
         draft.hold("Stabilizing", text, address=state.address, until=steady_at)
         return
@@ -109,6 +113,8 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
         _make_room(draft, state)
         return
     draft.free.remove(node)
+    if moves:
+        draft.moves.append(state.address)
     if state.provider_id is not None and not observed.capabilities.atomic_reassign:
         draft.unassign(state.address, state.provider_id, "it is needed on another node")
     else:
@@ -126,7 +132,7 @@ def _drains(draft: Draft, state: AddressState) -> bool:
     seconds = observed.spec.drain_before_move_seconds
     if not seconds or state.node not in observed.serving or observed.spec.dns_record_set is None:
         return False
-    if draft.choose_node(state.address) is None:
+    if draft.choose_node(state.address, moves=True) is None:
         return False
     others = any(other.state == "active" for other in draft.assessment.enabled)
     if state.address in observed.published:

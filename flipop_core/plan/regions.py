@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from flipop_core.errors import ResourceInvalid
 from flipop_core.model import NodeView
+from flipop_core.plan.actions import RecordLedger
+from flipop_core.plan.draft import Draft
 from flipop_core.resources.parse import PoolView
 
 RegionOf = Callable[[str], str]
@@ -50,3 +54,17 @@ def in_region(
         else:
             served.append(node)
     return tuple(served), elsewhere
+
+
+def plan_region(draft: Draft) -> None:
+    """Record where the pool's addresses are if that was the provider's choice: nodes that come may be elsewhere."""
+    observed, ledger = draft.observed, draft.observed.ledger
+    if not observed.regional or ledger.region or ledger.pending is not None or draft.recording:
+        return
+    held = {address: observed.inventory.records.get(address) for address in ledger.allocated}
+    regions = {record.region for record in held.values() if record is not None} - {""}
+    if len(regions) == 1:
+        (region,) = regions
+        draft.act(RecordLedger(replace(ledger, region=region), f"that its addresses are in {region}"))
+    elif any(record is not None and address not in observed.inventory.wanted for address, record in held.items()):
+        draft.reread_all()  # created since the last read

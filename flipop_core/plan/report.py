@@ -203,7 +203,7 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
         return Trouble("Paused", holds["Paused"].message)
     if "NoReachablePort" in holds:
         return Trouble("NoReachablePort", holds["NoReachablePort"].message, failure=True)
-    return _waits(assessment, holds) or _incomplete(observed, assessment, holds)
+    return _waits(assessment, holds) or _incomplete(observed, assessment)
 
 
 def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
@@ -219,12 +219,14 @@ def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
         return None
     for reason in _HELD:
         if reason in holds:
-            return Trouble(reason, holds[reason].message)
+            hold = holds[reason]
+            # Each has its own end; what else is waited for concerns all of the pool.
+            return Trouble(reason, _hold_message(hold) if reason == "Grace" else hold.message)
     known = all(state.known for state in assessment.enabled)
     return Trouble("Assigning" if known else "Reading", f"under way: {', '.join(waiting)}")
 
 
-def _incomplete(observed: PoolObservation, assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
+def _incomplete(observed: PoolObservation, assessment: Assessment) -> Trouble | None:
     """Find what is missing although each address is where it should be."""
     if observed.selection_unknown:
         return Trouble("Reading", "the addresses that ipSelector selects are being read")

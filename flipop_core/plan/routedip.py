@@ -51,10 +51,14 @@ class RoutedIPObservation(msgspec.Struct, frozen=True):
 
 
 class RoutedIPPlan(msgspec.Struct, frozen=True):
-    """What to do now: ``plan`` with the address, and a step with each of some firewalls."""
+    """What to do now: ``plan`` with the address, and a step with each of some firewalls.
+
+    ``opening`` are the nodes that a firewall is being opened for, so that the address can come to them.
+    """
 
     plan: Plan
     steps: tuple[tuple[FirewallObservation, FirewallStep], ...] = ()
+    opening: frozenset[str] = frozenset()
 
 
 def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
@@ -82,7 +86,10 @@ def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
     if step.done:
         plan = replace(plan, next_look=_soonest(plan.next_look, firewall.reread_at))
         return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
-    return _with_steps(_without(observed, plan, moves), (firewall, step))
+    made = _with_steps(_without(observed, plan, moves), (firewall, step))
+    # Not while it cannot be opened: the node may serve another one meanwhile.
+    progresses = step.hold is None or step.hold.reason == "FirewallPending"
+    return replace(made, opening=frozenset(moves.values())) if progresses else made
 
 
 def _as_pool_of_one(observed: RoutedIPObservation) -> PoolObservation:

@@ -154,21 +154,30 @@ class IPSelector(Resource, frozen=True):
 
 
 class GracePeriods(Resource, frozen=True):
-    """How long a node that holds an address may be unfit before the address moves, by what is wrong with it."""
+    """How long a node that holds an address may be unfit before the address moves, by what is wrong with it.
+
+    The first to end counts. With anything else, such as another taint, its deletion or a lost label, there is no grace.
+    """
 
     node_not_ready_seconds: Annotated[
         float,
-        Meta(description="While the node is not Ready, since that condition's last transition. Default: 0.", ge=0),
+        Meta(
+            description="While the node is not Ready, since that condition's last transition. Default: 0.",
+            ge=0,
+            le=604800,
+        ),
     ] = 0.0
     pod_not_ready_seconds: Annotated[
         float,
         Meta(
-            description="While no matching pod on the node is Running and Ready, since the last one was. Default: 0.",
+            description="While no matching pod on a node that is Ready is Running and Ready, since the last one was. "
+            "Default: 0.",
             ge=0,
+            le=604800,
         ),
     ] = 0.0
     cordoned_seconds: Annotated[
-        float, Meta(description="While the node is cordoned, since its taint was added. Default: 0.", ge=0)
+        float, Meta(description="While the node is cordoned, since its taint was added. Default: 0.", ge=0, le=604800)
     ] = 0.0
 
 
@@ -240,9 +249,10 @@ class FloatingIPPoolSpec(Resource, frozen=True):
     stabilization_seconds: Annotated[
         float,
         Meta(
-            description="How long a node must have been Ready before it is given an address. 0: at once. An address "
-            "that it holds already stays in any case.",
+            description="How long a node must have been Ready before an address moves there from another node. 0: at "
+            "once. One that it holds already stays in any case, and one that is on no node does not wait.",
             ge=0,
+            le=604800,
         ),
     ] = 0.0
     max_moves_per_minute: Annotated[
@@ -250,13 +260,14 @@ class FloatingIPPoolSpec(Resource, frozen=True):
         Meta(
             description="How many addresses of the pool may move from node to node within a minute. 0: any number.",
             ge=0,
+            le=1000,
         ),
     ] = 0
     max_unavailable_percent: Annotated[
         int,
         Meta(
             description="When more than this share of the nodes that were fit a moment ago is not any more, addresses "
-            "stay where they are until fewer are missing. 0: off.",
+            "stay where they are until fewer are missing, or the spec is edited. 0: off.",
             ge=0,
             le=99,
         ),

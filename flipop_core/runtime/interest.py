@@ -19,6 +19,8 @@ from flipop_core.runtime.reflector import Handle, Reflector, SharedReflectors, n
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.selectors import parse_selector
 
+_MOST_LOSSES = 20_000
+
 
 def node_query(match: Match) -> Query:
     """Return the query for the nodes that may be fit; selectors of the same meaning give equal queries."""
@@ -54,9 +56,8 @@ class ReadyPods:
     def changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take a change of a pod (a reflector's listener: one call at a time)."""
         before, after = _serving_node(old), _serving_node(new)
-        if new is not None and new.unready_since and new.node_name not in self._counts:
-            self._note_loss(new.node_name, new.unready_since)
         if before == after:
+            self._note_unready(old, new)
             return
         lost = before is not None and self._add(before, -1)
         gained = after is not None and self._add(after, 1)
@@ -70,8 +71,22 @@ class ReadyPods:
             for key in self.pools:
                 self._queue.add(key, urgent=lost)
 
+    def _note_unready(self, old: PodView | None, new: PodView | None) -> None:
+        """Note since when a pod has not been ready that was not seen to be.
+
+        One that comes up has never been ready: it puts off nothing that is known by then.
+        """
+        if new is None or not new.unready_since or new.node_name in self._counts:
+            return
+        was_ready = old is not None and old.uid == new.uid and 0.0 < old.unready_since < new.unready_since
+        listing = self.handle is None or not self.handle.store.synced
+        if was_ready or listing or new.node_name not in self._lost:
+            self._note_loss(new.node_name, new.unready_since)
+
     def _note_loss(self, node: str, moment: float) -> None:
         self._lost[node] = max(moment, self._lost.get(node, 0.0))
+        if len(self._lost) > _MOST_LOSSES:
+            del self._lost[next(iter(self._lost))]  # of all that ever lost a pod, the first
 
     def _add(self, node: str, change: int) -> bool:
         count = self._counts.get(node, 0) + change

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from flipop_core.model import Key
-from flipop_core.plan.firewall import FirewallObservation, FirewallStep
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.routedip import RoutedIPPlan
@@ -18,8 +17,6 @@ from flipop_core.resources.types import FloatingIPPoolStatus
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.store import Store
-
-Steps = tuple[tuple[FirewallObservation, FirewallStep], ...]
 
 
 class AddressKind(Protocol):
@@ -40,7 +37,7 @@ class AddressKind(Protocol):
     def plan(self, pool: PoolView, account: Account, observed: PoolObservation, now: float) -> RoutedIPPlan:
         """Return what to do now."""
 
-    def act(self, pool: PoolView, steps: Steps) -> None:
+    def act(self, pool: PoolView, made: RoutedIPPlan) -> None:
         """Do what goes beyond addresses."""
 
     def write_metadata(self, pool: PoolView, patch: dict[str, Any], ended: Callable[[bool], None]) -> bool:
@@ -93,9 +90,9 @@ class PoolKind:
         del pool, account
         return RoutedIPPlan(plan_pool(observed, now))
 
-    def act(self, pool: PoolView, steps: Steps) -> None:
+    def act(self, pool: PoolView, made: RoutedIPPlan) -> None:
         """Do nothing: a pool has addresses alone."""
-        del pool, steps
+        del pool, made
 
     def forget(self, key: Key) -> None:
         """Forget a pool that is gone."""

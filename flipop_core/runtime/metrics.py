@@ -6,7 +6,7 @@ Pool metrics are computed from each pool's last status when they are scraped, so
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -21,12 +21,13 @@ _PREFIXES = {"FloatingIPPool": "flipop_floatingippoolcontroller", "RoutedIP": "f
 
 
 class PoolSample(msgspec.Struct, frozen=True):
-    """What the metrics of one pool are made from."""
+    """What the metrics of one pool are made from. ``held`` are addresses held back, by reason."""
 
     provider: str
     dns: str
     status: FloatingIPPoolStatus
     unfulfilled: int
+    held: Mapping[str, int] = {}
 
 
 class Metrics:
@@ -142,7 +143,7 @@ class Metrics:
         for kind, prefix in _PREFIXES.items():
             of_kind = {key: sample for key, sample in samples.items() if key.kind == kind}
             families += _pool_families(prefix, of_kind, assignments, errors)
-        return families
+        return [*families, _held_moves(samples)]
 
 
 class _PoolCollector(Collector):
@@ -151,6 +152,18 @@ class _PoolCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._metrics.pool_metrics()
+
+
+def _held_moves(samples: Mapping[Key, PoolSample]) -> Metric:
+    held = GaugeMetricFamily(
+        "flipop_held_moves",
+        "Addresses that a grace period or a brake keeps where they are, by reason; 1 for a pool that is paused.",
+        labels=["kind", "namespace", "name", "reason"],
+    )
+    for key, sample in sorted(samples.items()):
+        for reason, count in sorted(sample.held.items()):
+            held.add_metric([*key, reason], count)
+    return held
 
 
 def _pool_families(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection
 from contextlib import closing
@@ -16,7 +17,7 @@ from flipop_core.model import Key
 from flipop_core.plan.actions import Action, Hold
 from flipop_core.plan.dns import RecordAction, RecordPlan
 from flipop_core.plan.dnsvalues import node_record_type
-from flipop_core.plan.firewall import FirewallAction
+from flipop_core.plan.firewall import FirewallAction, announced
 from flipop_core.plan.observed import NEVER
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
@@ -45,9 +46,9 @@ def make_plans(
 ) -> list[dict[str, Any]]:
     """Return what `run_controller` would do now, as JSON-able dicts, and do none of it.
 
-    Each has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions``, ``holds`` and, if it could not
-    be made, ``error``. An empty ``namespace`` is all, no ``names`` are all. Raises ConfigError when the cluster cannot
-    be read.
+    Each has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions``, ``holds`` (with ``seconds`` if
+    they end by themselves) and, if it could not be made, ``error``. An empty ``namespace`` is all, no ``names`` are all.
+    Raises ConfigError when the cluster cannot be read.
     """
     with closing(connect(settings.kubeconfig, settings.context)) as api:
         manager = Manager(api, registry, msgspec.structs.replace(settings, metrics_bind_addr=""), elect=False)
@@ -100,7 +101,7 @@ class _Plans:
         records = self._manager.records
         _, observed, made = self._proposal(pool)
         actions: list[PlannedAction] = list(made.plan.actions)
-        actions += [step.action for _, step in made.steps if step.action is not None]
+        actions += [action for firewall, step in made.steps for action in announced(firewall, step)]
         holds = list(made.plan.holds)
         record = self._read_first(pool.key, lambda: records.plan(pool, observed, made.plan))
         if record is not None:
@@ -199,6 +200,15 @@ class _Plans:
             time.sleep(0.01)
 
 
+def _hold(hold: Hold, now: float) -> dict[str, Any]:
+    document: dict[str, Any] = {"reason": hold.reason, "message": hold.message}
+    if hold.address:
+        document["address"] = hold.address
+    if hold.until is not None and math.isfinite(hold.until):
+        document["seconds"] = max(0, math.ceil(hold.until - now))
+    return document
+
+
 def _document(kind: str, metadata: Metadata, plan: Callable[[Any], Planned], resource: object) -> dict[str, Any]:
     document: dict[str, Any] = {kind: f"{metadata.namespace}/{metadata.name}", "actions": [], "holds": []}
     try:
@@ -206,8 +216,6 @@ def _document(kind: str, metadata: Metadata, plan: Callable[[Any], Planned], res
     except ConfigError as error:
         return {**document, "error": str(error)}
     document["actions"] = [{**msgspec.to_builtins(action), "summary": action.summary} for action in actions]
-    document["holds"] = [
-        {"reason": hold.reason, "message": hold.message, **({"address": hold.address} if hold.address else {})}
-        for hold in holds
-    ]
+    now = time.monotonic()
+    document["holds"] = [_hold(hold, now) for hold in holds]
     return document

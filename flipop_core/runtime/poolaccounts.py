@@ -60,7 +60,7 @@ class PoolAccounts:
             return known
         if known is not None and (known.provider, known.credentials) == (pool.spec.provider, pool.credentials):
             return known
-        regional = self._region_of(pool.spec.provider) is not None
+        regional = self.is_regional(pool.spec.provider)
         return AccountRef(pool.spec.provider, pool.spec.region if regional else "", pool.credentials)
 
     def beside(self, account: Account, region: str) -> Account:
@@ -71,6 +71,10 @@ class PoolAccounts:
         if not account.ref.region or not region or region == account.ref.region:
             return account
         return self._account_of(account.ref._replace(region=region))
+
+    def is_regional(self, provider: str) -> bool:
+        """Return whether a provider has an account for each region."""
+        return self._region_of(provider) is not None
 
     def served(self, account: Account, nodes: Iterable[NodeView]) -> tuple[tuple[NodeView, ...], dict[str, str]]:
         """Return the nodes that the account can serve, and the regions of the others by name."""

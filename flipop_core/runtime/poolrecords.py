@@ -56,7 +56,9 @@ class PoolRecords:
         return target.name.name if target is not None else ""
 
     def keep(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> DNSReport:
-        """Do what is to be done for the pool's record sets now."""
+        """Do what is to be done for the pool's record sets now; nothing while it is paused."""
+        if observed.spec.paused:
+            return DNSReport(records=pool.status.records)
         problem = self._check(pool)
         if problem is not None:
             return DNSReport(problem=problem, records=pool.status.records)
@@ -66,9 +68,9 @@ class PoolRecords:
         return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
 
     def plan(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> tuple[RecordTarget, RecordPlan] | None:
-        """Return what `keep` would do for the pool's record set, None if it has none."""
+        """Return what `keep` would do for the pool's record set, None if it has none or is paused."""
         target = self._target(pool)
-        if target is None:
+        if target is None or observed.spec.paused:
             return None
         wanted, keepable = pool_values(assess(observed), plan)
         return target, self._keeper.plan(pool.key, target, wanted, keepable, pool.status.records)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from flipop_core.errors import ConfigError
 from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold
-from flipop_core.plan.firewall import FirewallFailure, FirewallObservation, FirewallStep, Share
+from flipop_core.plan.firewall import FirewallFailure, FirewallObservation, Share
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.routedip import NO_REACHABLE_PORT, RoutedIPObservation, RoutedIPPlan, plan_routed_ip
 from flipop_core.plan.routedstatus import as_pool, routed_ip_status
@@ -25,6 +25,7 @@ from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailabl
 from flipop_core.runtime.firewallaccounts import FirewallAccount
 from flipop_core.runtime.firewallrecords import FirewallRecords
 from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.openings import Openings
 from flipop_core.runtime.services import ServiceInterest, ServiceInterests
 from flipop_core.runtime.store import Store
 
@@ -35,7 +36,7 @@ _SHARED = "FirewallShared"
 class RoutedIPKind:
     """See the module. All methods need the shared lock held.
 
-    ``account_of`` returns what is known of an account without building it, ``ref_of`` which account a RoutedIP uses.
+    ``ref_of`` returns which account a RoutedIP uses; ``wake`` brings one back to the queue.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class RoutedIPKind:
         accounts: AccountBook,
         ref_of: Callable[[PoolView], AccountRef | None],
         recheck_seconds: float,
+        wake: Callable[[Key], None],
     ) -> None:
         self._routed_ips = routed_ips
         self._issuers = issuers
@@ -58,6 +60,7 @@ class RoutedIPKind:
         self._records = FirewallRecords(objects)
         self._generations: dict[Key, tuple[int, int]] = {}
         self._sharing: set[Key] = set()
+        self._openings = Openings(wake)
         self._accounts = accounts
         self._ref_of = ref_of
         self._recheck_seconds = recheck_seconds
@@ -107,6 +110,7 @@ class RoutedIPKind:
             candidates=tuple(node for node in observed.candidates if node.name in ready),
             adopts=False,
             node_limit=issuer.node_limit,
+            reserved_nodes=observed.reserved_nodes | self._openings.of_others(pool.key),
             prefers_youngest=True,
             keeps_finalizer=bool(self._firewall_name(view, issuer) or view.firewall_entries),
             records_pending=observed.records_pending or (observed.deleting and bool(view.firewall_entries)),
@@ -147,13 +151,14 @@ class RoutedIPKind:
             return made
         return replace(made, plan=replace(made.plan, holds=(denied, *made.plan.holds)))
 
-    def act(self, pool: PoolView, steps: tuple[tuple[FirewallObservation, FirewallStep], ...]) -> None:
+    def act(self, pool: PoolView, made: RoutedIPPlan) -> None:
         """Take the steps with firewalls."""
+        self._openings.note(pool.key, made.opening)
         view = self._view(pool.key)
         if view is None:
             return
         self._records.settle(view)
-        for firewall, step in steps:
+        for firewall, step in made.steps:
             account, name = self._account(firewall.entries), firewall.entries.name
             if isinstance(account, ConfigError):
                 continue  # the step says so
@@ -371,6 +376,7 @@ class RoutedIPKind:
         self._records.forget(key)
         self._generations.pop(key, None)
         self._sharing.discard(key)
+        self._openings.note(key, frozenset())
 
 
 def account_ref(entries: FirewallEntries) -> AccountRef:

@@ -85,6 +85,7 @@ class Routing:
             accounts=accounts,
             ref_of=ref_of,
             recheck_seconds=settings.recheck_seconds,
+            wake=queue.add,
         )
         self.issuer_controller = IssuerController(
             api=api,

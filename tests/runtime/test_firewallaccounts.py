@@ -30,7 +30,7 @@ from flipop_core.plan.firewall import (
 )
 from flipop_core.plan.limits import Gate
 from flipop_core.runtime.fence import LeaseFence
-from flipop_core.runtime.firewallaccounts import FirewallAccount, firewall_after
+from flipop_core.runtime.firewallaccounts import TURN_SECONDS, FirewallAccount, firewall_after
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.writer import FENCED_SECONDS
 from flipop_core.testing.clock import FakeClock
@@ -118,7 +118,7 @@ def test_one_read_serves_all_who_ask(rig: Rig) -> None:
     rig.account.read(FIREWALL, OTHER)
     rig.account.read(FIREWALL, OTHER)
     assert rig.account.observed(FIREWALL).busy
-    assert sorted(rig.call()) == [(OTHER, 0.0), (OWNER, 0.0)]
+    assert sorted(rig.call()) == [(OTHER, TURN_SECONDS), (OWNER, 0.0)]
     known = rig.account.observed(FIREWALL)
     assert known.firewall == firewall()
     assert known.read_at == rig.clock()
@@ -131,7 +131,7 @@ def test_no_second_call_while_one_is_under_way_and_whoever_wanted_it_is_woken(ri
     assert rig.account.start(FIREWALL, OPEN, OWNER)
     assert not rig.account.start(FIREWALL, ADMIT, OTHER)
     rig.account.read(FIREWALL, OTHER)
-    assert sorted(rig.call()) == [(OTHER, 0.0), (OWNER, 0.0)]
+    assert sorted(rig.call()) == [(OTHER, TURN_SECONDS), (OWNER, 0.0)]
     assert rig.cloud.firewalls.firewall(FIREWALL) == firewall(ports=(443,))
 
 
@@ -142,9 +142,29 @@ def test_who_waits_is_woken_and_only_while_there_is_a_call(rig: Rig) -> None:
     assert rig.call() == [(OWNER, 0.0)]
     rig.account.start(FIREWALL, ADMIT, OWNER)
     rig.account.wait(FIREWALL, OTHER)
-    assert sorted(rig.call()) == [(OTHER, 0.0), (OWNER, 0.0)]
+    assert sorted(rig.call()) == [(OTHER, TURN_SECONDS), (OWNER, 0.0)]
+    rig.account.pass_on(FIREWALL)
     rig.account.start(FIREWALL, OPEN, OWNER)
     assert rig.call() == [(OWNER, 0.0)]
+
+
+def test_who_waits_has_a_turn_each_when_the_one_before_is_through(rig: Rig) -> None:
+    third = Key("RoutedIP", "edge", "third")
+    rig.account.read(FIREWALL, OWNER)
+    rig.account.read(FIREWALL, OTHER)
+    rig.account.wait(FIREWALL, third)
+    rig.account.pass_on(FIREWALL)
+    assert not rig.woken
+    assert rig.call() == [(OWNER, 0.0), (OTHER, TURN_SECONDS), (third, TURN_SECONDS)]
+    rig.woken.clear()
+    rig.account.start(FIREWALL, OPEN, OWNER)
+    rig.account.pass_on(FIREWALL)
+    assert not rig.woken
+    rig.call()
+    rig.woken.clear()
+    for _ in range(4):
+        rig.account.pass_on(FIREWALL)
+    assert rig.woken == [(OTHER, 0.0), (third, 0.0)]
 
 
 def test_two_firewalls_are_changed_side_by_side(rig: Rig) -> None:
@@ -213,7 +233,7 @@ def test_a_name_and_an_id_are_one_firewall(rig: Rig) -> None:
     assert rig.account.observed(rig.id) == rig.account.observed(FIREWALL)
     assert rig.account.start(FIREWALL, OPEN, OWNER)
     assert not rig.account.start(rig.id, ADMIT, OTHER)
-    assert sorted(rig.call()) == [(OTHER, 0.0), (OWNER, 0.0)]
+    assert sorted(rig.call()) == [(OTHER, TURN_SECONDS), (OWNER, 0.0)]
 
 
 def test_reads_of_one_firewall_by_two_names_overtake_nothing(rig: Rig) -> None:
@@ -394,7 +414,11 @@ def test_another_error_leaves_the_gate_open(rig: Rig) -> None:
 def test_a_foreign_exception_is_contained(rig: Rig, operation: str, kind: str) -> None:
     rig.read()
     rig.fail(operation, KeyError("secret"))
-    assert (rig.change(OPEN) if kind == "change" else rig.account.read(FIREWALL, OWNER) or rig.call()) == [(OWNER, 0.0)]
+    if kind == "change":
+        rig.change(OPEN)
+    else:
+        rig.read()
+    assert rig.woken == [(OWNER, 0.0)]
     known = rig.account.observed(FIREWALL, OWNER)
     assert not known.busy
     assert known.failure is not None
@@ -421,7 +445,7 @@ def test_what_may_not_be_sent_any_more_is_not_and_comes_back_later(rig: Rig) -> 
     rig.account.start(FIREWALL, OPEN, OWNER)
     rig.account.wait(FIREWALL, OTHER)
     rig.fence.close()
-    assert sorted(rig.call()) == [(OTHER, 0.0), (OWNER, FENCED_SECONDS)]
+    assert sorted(rig.call()) == [(OTHER, TURN_SECONDS), (OWNER, FENCED_SECONDS)]
     assert rig.calls() == {"get_firewall": 1}
     known = rig.account.observed(FIREWALL)
     assert known.firewall == firewall()
@@ -464,7 +488,7 @@ def test_an_answer_to_what_began_before_a_pause_is_not_relied_on(rig: Rig, kind:
     assert rig.account.observed(FIREWALL).firewall is None
     assert rig.account.observed(FIREWALL).busy
     rig.account.read(FIREWALL, OTHER)
-    assert sorted(rig.call()) == [(OTHER, 0.0), (OWNER, 0.0)]
+    assert sorted(rig.call()) == [(OTHER, TURN_SECONDS), (OWNER, 0.0)]
     assert rig.account.observed(FIREWALL).firewall is None
     assert not rig.account.observed(FIREWALL).busy
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -71,7 +72,7 @@ def test_one_that_can_be_used_says_so_and_asks_for_nothing_more(rig: RoutedRig) 
     ],
 )
 def test_what_is_wrong_with_its_spec_is_named_until_it_is_edited(
-    rig: RoutedRig, spec: dict[str, object], reason: str, words: tuple[str, ...]
+    rig: RoutedRig, spec: dict[str, Any], reason: str, words: tuple[str, ...]
 ) -> None:
     rig.issuer(**spec)
     rig.routed_ip()

@@ -291,7 +291,11 @@ def test_a_record_whose_answer_is_lost_is_settled(rig: RoutedRig) -> None:
         rig.endpoints(target)
         rig.until_active(target, skipping=True)
         rig.until_firewall({443}, target, skipping=True)
-        rig.until(lambda node=target: recorded(rig) == ({443}, {f"memory://{node}"}), "the record", skipping=True)
+        until_recorded(rig, {f"memory://{target}"})
+
+
+def until_recorded(rig: RoutedRig, nodes: set[str]) -> None:
+    rig.until(lambda: recorded(rig) == ({443}, nodes), "the record", skipping=True)
 
 
 def recorded(rig: RoutedRig, name: str = "web") -> tuple[set[int], set[str]]:
@@ -500,7 +504,7 @@ def test_two_accounts_of_one_provider_never_touch_each_others_addresses(rig: Rou
     assert accounts.other.firewalls.firewall(FIREWALL).provider_ids == ("memory://x",)
     for name in ("web", "api"):
         rig.delete(name)
-        rig.until(lambda name=name: rig.gone(name), "gone", skipping=True)
+    rig.until(lambda: rig.gone("web") and rig.gone("api"), "gone", skipping=True)
     assert touched(rig.cloud) == {mine}
     assert touched(accounts.other) == {theirs}
     assert rig.firewall() == (set(), set())

@@ -39,8 +39,8 @@ class Fault(msgspec.Struct, kw_only=True):
     """What happens to some of the next requests.
 
     Those whose method matches ``method`` (any when empty) and in whose path ``path`` is found, both regular
-    expressions. ``times``: how many, after the first ``skip``; below 0 means for ever. ``message`` goes into the error body; ``headers`` are
-    added to the answer. The stand-in of one API adds what else its error bodies have.
+    expressions. ``times``: how many, after the first ``skip``; below 0 means for ever. ``message`` goes into the error
+    body; ``headers`` are added to the answer. The stand-in of one API adds what else its error bodies have.
     """
 
     kind: str

@@ -14,6 +14,9 @@ PROVIDER = "aws"
 CNI_DESCRIPTION = "aws-K8S-"
 """How the VPC CNI describes the interfaces that it attaches (amazon-vpc-cni-k8s, pkg/awsutils)."""
 
+EKS_TAG = "eks:"
+"""How the keys of the tags begin that EKS gives the instances of its node groups."""
+
 _NODE = re.compile(r"aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]+)")
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
 _ELSEWHERE = "aws-interface:///"
@@ -36,14 +39,13 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     id: str
     zone: str
     state: str = "running"
-    vpc: str = ""
     interface: str = ""
     addresses: tuple[PrivateAddress, ...] = ()
 
     @property
-    def provider_id(self) -> str:
-        """The instance as a node's ``spec.providerID``."""
-        return f"aws:///{self.zone}/{self.id}"
+    def limit(self) -> int:
+        """How many Elastic IPs it can hold, 0 when it is terminated or in no VPC."""
+        return len(self.addresses)
 
 
 def region_of(provider_id: str) -> str:
@@ -81,19 +83,35 @@ def holder_elsewhere(interface: str) -> str:
 
 def instance_of(answer: Mapping[str, Any]) -> Instance:
     """Return an instance of a ``DescribeInstances`` answer."""
-    interfaces = answer.get("NetworkInterfaces") or ()
-    primary = next((each for each in interfaces if each.get("Attachment", {}).get("DeviceIndex") == 0), None)
-    managed = any(str(each.get("Description", "")).startswith(CNI_DESCRIPTION) for each in interfaces)
+    primary = next(filter(_is_primary, answer.get("NetworkInterfaces") or ()), None)
     addresses = tuple(map(_private_address, primary.get("PrivateIpAddresses") or ())) if primary is not None else ()
     # The CNI gives an interface's other addresses to pods: an Elastic IP there would lead to one of them.
+    managed = _gives_addresses_to_pods(answer)
     usable = [each for each in addresses if each.primary or not managed]
     return Instance(
         id=answer["InstanceId"],
         zone=answer.get("Placement", {}).get("AvailabilityZone", ""),
         state=answer.get("State", {}).get("Name", ""),
-        vpc=answer.get("VpcId", ""),
         interface=primary.get("NetworkInterfaceId", "") if primary is not None else "",
         addresses=tuple(sorted(usable, key=lambda each: not each.primary)),
+    )
+
+
+def _is_primary(interface: Mapping[str, Any]) -> bool:
+    attachment = interface.get("Attachment") or {}
+    return attachment.get("DeviceIndex") == 0 and not attachment.get("NetworkCardIndex")
+
+
+def _gives_addresses_to_pods(answer: Mapping[str, Any]) -> bool:
+    """Return whether the VPC CNI manages the instance's addresses, or may.
+
+    It shows by the interfaces that it attaches or by prefixes. Before it has any of them, an EKS node's tags tell.
+    """
+    if any(str(tag.get("Key", "")).startswith(EKS_TAG) for tag in answer.get("Tags") or ()):
+        return True
+    interfaces = answer.get("NetworkInterfaces") or ()
+    return any(
+        str(each.get("Description", "")).startswith(CNI_DESCRIPTION) or each.get("Ipv4Prefixes") for each in interfaces
     )
 
 

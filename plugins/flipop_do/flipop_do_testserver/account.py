@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Any
@@ -131,6 +131,8 @@ class Account:
         self.prefixes: dict[str, Prefix] = {}
         self.actions: dict[int, Action] = {}
         self._addresses: dict[str, Address] = {}
+        self.observers: list[Callable[[float, Mapping[str, Address]], None]] = []
+        """Told when (monotonic seconds) the addresses have changed, and to what; under the lock."""
         self._history: list[tuple[float, dict[str, Address]]] = []
         self._numbers = itertools.count(1)
 
@@ -293,6 +295,8 @@ class Account:
         while len(self._history) > 1 and self._history[1][0] <= limit:
             del self._history[0]
         self._history.append((moment, dict(self._addresses)))
+        for observe in self.observers:
+            observe(*self._history[-1])
 
     def _unlocked(self, ip: str) -> Address:
         address = self.find(ip)

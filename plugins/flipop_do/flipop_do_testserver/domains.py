@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any
 
@@ -44,6 +45,8 @@ class Domains:
         self._lock = threading.RLock()
         self._zones: dict[str, dict[int, Record]] = {}
         self._numbers = itertools.count(28448430)
+        self.observers: list[Callable[[Mapping[str, Sequence[Record]]], None]] = []
+        """Told the zones' records after each change by the API; under the lock."""
 
     # What tests do behind the API's back
 
@@ -112,6 +115,7 @@ class Domains:
             record = Record(id=next(self._numbers), **fields)
             self._check(domain, record)
             zone[record.id] = record
+            self._tell()
             return record
 
     def change(self, domain: str, record_id: int, body: dict[str, Any]) -> Record:
@@ -124,12 +128,18 @@ class Domains:
             changed = msgspec.structs.replace(record, **fields)
             self._check(domain, changed)
             self._zone(domain)[record_id] = changed
+            self._tell()
             return changed
 
     def delete(self, domain: str, record_id: int) -> None:
         """Remove a record. Errors: ApiError 404."""
         with self._lock:
             del self._zone(domain)[self.get(domain, record_id).id]
+            self._tell()
+
+    def _tell(self) -> None:
+        for observe in self.observers:
+            observe(self.zones())
 
     def _zone(self, domain: str) -> dict[int, Record]:
         zone = self._zones.get(domain.lower())
