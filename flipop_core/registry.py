@@ -240,8 +240,13 @@ class ProviderRegistry:
             variables = " and ".join(spec.variable for spec in missing)
             where = "" if given is None else " in its Secret"
             raise ConfigError(f"provider {factory.name!r} lacks {wanted}: set {variables}{where}")
+        credentials = credentials_for(factory, source)
+        if given is not None and factory.credentials and not credentials:
+            # What has credentials of its own elsewhere must not fall back to them: they may be another account's.
+            known = ", ".join(spec.variable for spec in factory.credentials)
+            raise ConfigError(f"provider {factory.name!r} finds none of its credentials in its Secret: set {known}")
         context = ProviderContext(
-            credentials_for(factory, source),
+            credentials,
             region=region,
             endpoint=endpoint_for(factory, self._environ),
             user_agent=user_agent_for(factory, self._environ),

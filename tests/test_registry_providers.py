@@ -10,6 +10,7 @@ import pytest
 
 from flipop_core import (
     ConfigError,
+    CredentialSpec,
     PluginLoadError,
     ProviderCapabilities,
     ProviderContext,
@@ -68,6 +69,13 @@ class TestProviders:
         assert other is not registry.firewall_provider("cloud")
         with pytest.raises(ConfigError, match="CLOUD_TOKEN in its Secret"):
             registry.dns_provider("cloud", credentials={})
+
+    def test_a_secret_without_any_credential_is_no_leave_to_use_others(self) -> None:
+        own_chain = CredentialSpec("CLOUD_KEY", "key, instead of the SDK's own chain", required=False)
+        registry = registry_with(factory(credentials=(own_chain,)), {"CLOUD_KEY": "of the environment"})
+        assert registry.ip_provider("cloud") is not None
+        with pytest.raises(ConfigError, match="none of its credentials in its Secret: set CLOUD_KEY"):
+            registry.ip_provider("cloud", credentials={"OTHER": "value"})
 
     def test_many_threads_build_once(self) -> None:
         built: list[Provider] = []

@@ -151,7 +151,7 @@ def _record(draft: Draft, address: str) -> None:
 
 def _begin(draft: Draft) -> None:
     observed = draft.observed
-    fresh = observed.inventory.read_at + FRESH_SECONDS >= draft.now
+    fresh = observed.inventory.read_at + FRESH_SECONDS >= draft.now and not observed.selection_unknown
     if fresh and (adopted := _adoptable(draft)):
         ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted), region=observed.region)
         draft.act(RecordLedger(ledger, f"adopted {', '.join(adopted)}, found on the pool's nodes"))

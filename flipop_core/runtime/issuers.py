@@ -139,7 +139,10 @@ class IssuerController:
         except CredentialsUnavailable as error:
             return error
         factory = self._registry.ip_factory(spec.provider)
+        known = [each.variable for each in factory.credentials]
         missing = [each.variable for each in factory.credentials if each.required and each.variable not in values]
+        if known and not missing and not any(variable in values for variable in known):
+            missing = known
         if missing:
             mend = f"its keys are the provider's environment variables: add {', '.join(missing)}"
             return ResourceInvalid("spec.credentialsSecretRef", secret, mend, reason="CredentialsIncomplete")
