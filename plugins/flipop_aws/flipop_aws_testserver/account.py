@@ -161,6 +161,16 @@ class Account:
         with self._moto.lock:
             return {each.public_ip: self.elastic_ips.tags_of(each) for each in self.elastic_ips.all(region)}
 
+    def allocation_id(self, public_ip: str) -> str:
+        """Return the allocation ID of an address."""
+        with self._moto.lock:
+            return self._address(public_ip).allocation_id
+
+    def allocation_of(self, association_id: str) -> str:
+        """Return the allocation ID of an association that is, or was. Raises KeyError."""
+        with self._moto.lock:
+            return self.elastic_ips.allocation_of(association_id)
+
     def _address(self, public_ip: str) -> ElasticIP:
         address = self.elastic_ips.find(public_ip)
         if address is None:
@@ -196,6 +206,11 @@ class Account:
         """Remove an inbound rule. Raises AWSError."""
         with self._moto.lock:
             self.groups.remove_rules(region, group_id, [rule_id])
+
+    def rule_made(self, rule_id: str) -> Rule:
+        """Return an inbound rule that is, or was. Raises KeyError."""
+        with self._moto.lock:
+            return self.groups.made(rule_id)
 
     def rules(self, group_id: str, region: str = REGION) -> dict[str, Rule]:
         """Return the inbound rules of a group by their IDs."""

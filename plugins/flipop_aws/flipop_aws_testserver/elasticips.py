@@ -60,7 +60,7 @@ class ElasticIPs:
         self._settings = settings
         self._numbers = itertools.count(1)
         self._held: dict[str, ElasticIP] = {}
-        self._associations: set[str] = set()
+        self._associations: dict[str, str] = {}  # to allocations, those that ended included
         self.pools: dict[str, Pool] = {}
         self.handlers: Mapping[str, Callable[[Call], bytes]] = {
             "ec2:AllocateAddress": self._allocate,
@@ -89,6 +89,10 @@ class ElasticIPs:
         """Return an address by its number."""
         return next((address for address in self.all() if address.public_ip == public_ip), None)
 
+    def allocation_of(self, association_id: str) -> str:
+        """Return the allocation ID of an association that is, or was. Raises KeyError."""
+        return self._associations[association_id]
+
     def add(self, region: str, public_ip: str = "", pool: str = "", tags: Mapping[str, str] | None = None) -> ElasticIP:
         """Make an address, whatever the limit."""
         address = ElasticIP(region, public_ip or str(_NETWORK[next(self._numbers)]), pool)
@@ -113,7 +117,7 @@ class ElasticIPs:
             ):
                 self._change(other, None)
         association = Association(f"eipassoc-{uuid.uuid4().hex[:17]}", interface, private_address)
-        self._associations.add(association.id)
+        self._associations[association.id] = address.allocation_id
         self._change(address, association)
         return association.id
 

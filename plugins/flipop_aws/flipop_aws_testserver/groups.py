@@ -42,6 +42,7 @@ class SecurityGroups:
         self._moto = moto
         self._settings = settings
         self._before: dict[str, tuple[list[Any], float]] = {}
+        self._made: dict[str, Rule] = {}
         self.handlers: Mapping[str, Callable[[Call], bytes]] = {
             "ec2:AuthorizeSecurityGroupIngress": self._authorize,
             "ec2:RevokeSecurityGroupIngress": self._revoke,
@@ -54,8 +55,13 @@ class SecurityGroups:
     # State
 
     def clear(self) -> None:
-        """Forget what reads showed before."""
+        """Forget what reads showed before, and the rules that there were."""
         self._before.clear()
+        self._made.clear()
+
+    def made(self, rule_id: str) -> Rule:
+        """Return an inbound rule that is, or was. Raises KeyError."""
+        return self._made[rule_id]
 
     def find(self, region: str, group_id: str) -> Any:
         """Return moto's group. Raises AWSError."""
@@ -80,6 +86,7 @@ class SecurityGroups:
             text = "The maximum number of rules per security group has been reached."
             raise AWSError("RulesPerSecurityGroupLimitExceeded", text)
         added = [self._new_rule(region, group_id, rule, tags) for rule in rules]
+        self._made.update((str(made.id), rule) for made, rule in zip(added, rules, strict=True))
         self._set_rules(group, [*group.ingress_rules, *added])
         return added
 

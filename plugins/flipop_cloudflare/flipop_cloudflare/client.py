@@ -8,6 +8,7 @@ and decoded into the type that the caller names.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -128,13 +129,13 @@ class CloudflareClient:
     def _decode(self, purpose: Purpose, response: httpx.Response, answer: type[T]) -> tuple[T, Envelope]:
         usable = True
         try:
-            envelope = msgspec.json.decode(response.content, type=Envelope)
+            envelope = _decoder(Envelope).decode(response.content)
         except (msgspec.DecodeError, UnicodeDecodeError):
             usable, envelope = False, Envelope(success=False)
         if not response.is_success or (usable and not envelope.success):
             raise self._refused(purpose, response, envelope, usable=usable)
         try:
-            return msgspec.json.decode(envelope.result, type=answer), envelope
+            return _decoder(answer).decode(envelope.result), envelope
         except (msgspec.DecodeError, UnicodeDecodeError):
             text = f"HTTP {response.status_code} with a body that is not what the API documents"
             raise self._failure(self._lost(purpose), purpose, text, response) from None
@@ -172,3 +173,19 @@ class CloudflareClient:
     def _presentable(self, text: str) -> str:
         line = " ".join(text.replace(self._token, "***").split())
         return line if len(line) <= _MESSAGE_MAX_LENGTH else f"{line[: _MESSAGE_MAX_LENGTH - 1]}…"
+
+
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_decoders_lock = threading.Lock()
+
+
+def _decoder(answer: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder of a type of answers.
+
+    They are made one at a time: msgspec crashes the process when two threads at once work out types that have a Struct
+    in common.
+    """
+    with _decoders_lock:
+        if answer not in _decoders:
+            _decoders[answer] = msgspec.json.Decoder(answer)
+        return _decoders[answer]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import email.utils
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -191,7 +192,7 @@ class DigitalOceanClient:
         if not 200 <= received.status < 300:
             raise self._refused(operation, received, scope, mutation=mutation)
         try:
-            return msgspec.json.decode(received.body or b"{}", type=answer)
+            return _decoder(answer).decode(received.body or b"{}")
         except (msgspec.DecodeError, UnicodeDecodeError):
             failure = OutcomeUnknown if mutation else Unavailable
             text = f"HTTP {received.status} with a body that is not what the API documents"
@@ -234,7 +235,7 @@ class DigitalOceanClient:
 
     def _refused(self, operation: str, received: _Answer, scope: str, *, mutation: bool) -> ProviderError:
         try:
-            body = msgspec.json.decode(received.body, type=_ErrorBody)
+            body = _decoder(_ErrorBody).decode(received.body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             body = _ErrorBody(message="no usable error body")
         text = f"HTTP {received.status}: {self._presentable(body.message or body.id)}"
@@ -322,3 +323,19 @@ def _epoch_seconds(header: str | None) -> float | None:
         return email.utils.parsedate_to_datetime(header).timestamp() if header else None
     except ValueError:
         return None
+
+
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_decoders_lock = threading.Lock()
+
+
+def _decoder(answer: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder of a type of answers.
+
+    They are made one at a time: msgspec crashes the process when two threads at once work out types that have a Struct
+    in common.
+    """
+    with _decoders_lock:
+        if answer not in _decoders:
+            _decoders[answer] = msgspec.json.Decoder(answer)
+        return _decoders[answer]
