@@ -224,6 +224,10 @@ class ElasticIPs:
         for private_address, occupant in held.items():
             if occupant in {"", address}:
                 return private_address
+        elastic = self._inventory.elastic("assign", held.values())
+        for private_address, occupant in held.items():
+            if occupant not in elastic:
+                return private_address
         text = f"{provider_id} holds {', '.join(held.values())} and has no further private address for {address}"
         raise self._client.failure(NodeInUse, "assign", f"{text} on its primary interface")
 

@@ -39,6 +39,7 @@ class Inventory:
         self._owners: dict[str, str] = {}
         self._zones: dict[str, str] = {}
         self._limits: dict[str, int] = {}
+        self._not_elastic: set[str] = set()
 
     # Addresses
 
@@ -61,6 +62,21 @@ class Inventory:
             text = f"{self._client.region} has no Elastic IP {address}"
             raise self._client.failure(NotFound, operation, text)
         return answer
+
+    def elastic(self, operation: str, addresses: Collection[str]) -> set[str]:
+        """Return which of these public addresses are Elastic IPs: one request for those that were never read.
+
+        EC2 tells its own public addresses by their owner; an imitation such as moto does not.
+        """
+        with self._lock:
+            known = {address for address in addresses if address in self._allocations}
+            unknown = set(addresses) - known - self._not_elastic
+        if unknown:
+            found = set(self.some(operation, unknown))
+            known |= found
+            with self._lock:
+                self._not_elastic |= unknown - found
+        return known
 
     def claimed(self, operation: str, claim: str) -> dict[str, Answer]:
         """Read the Elastic IPs that carry a claim."""

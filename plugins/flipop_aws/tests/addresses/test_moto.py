@@ -21,11 +21,12 @@ def url() -> Iterator[str]:
     server.stop()
 
 
-def test_life_of_an_address(url: str) -> None:
+@pytest.mark.parametrize("public", [False, True], ids=["no public address", "public addresses given at launch"])
+def test_life_of_an_address(url: str, public: bool) -> None:
     client = boto3.client("ec2", endpoint_url=url, region_name="us-east-1")
     subnet = client.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"][0]
-    # Without an address at launch, of which moto says that it is the account's own.
-    nic = {"DeviceIndex": 0, "SubnetId": subnet["SubnetId"], "AssociatePublicIpAddress": False}
+    # Of an address given at launch moto says that it is the account's own.
+    nic = {"DeviceIndex": 0, "SubnetId": subnet["SubnetId"], "AssociatePublicIpAddress": public}
     made = client.run_instances(ImageId="ami-12c6146b", MinCount=2, MaxCount=2, NetworkInterfaces=[nic])
     client.close()
     first, second = (
