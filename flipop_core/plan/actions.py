@@ -9,10 +9,7 @@ from flipop_core.resources.parse import AddressLedger
 
 
 class _Action(msgspec.Struct, frozen=True, gc=False, tag_field="action"):
-    @property
-    def summary(self) -> str:
-        """One line for a person."""
-        raise NotImplementedError
+    """Common base. `Action` is a union, so that each of its classes has to have a ``summary``."""
 
 
 class AssignAddress(_Action, frozen=True, tag="assign"):

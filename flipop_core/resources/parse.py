@@ -159,6 +159,22 @@ _object_decoder = msgspec.json.Decoder(_Object)
 _pending_decoder = msgspec.json.Decoder(CreateRequest)
 _entries_decoder = msgspec.json.Decoder(tuple[FirewallEntries, ...])
 
+# Worked out here, not at the first use: msgspec crashes the process when two threads work out types at once that have a
+# Struct in common, and each kind is watched by a thread of its own.
+_CONVERTED = tuple(
+    msgspec.json.Decoder(each)
+    for each in (
+        FloatingIPPoolSpec,
+        FloatingIPPoolStatus,
+        NodeDNSRecordSetSpec,
+        NodeDNSRecordSetStatus,
+        RoutedIPSpec,
+        RoutedIPStatus,
+        RoutedIPIssuerSpec,
+        RoutedIPIssuerStatus,
+    )
+)
+
 
 def decode_pool(raw: bytes | msgspec.Raw) -> PoolView:
     """Decode a FloatingIPPool's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""

@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from flipop_core.providers import FirewallRule
 from flipop_core.resources.base import Resource, cel_rule, cel_rules
-from flipop_core.resources.types import Condition, DNSRecordSet, Match, RecordStatus
+from flipop_core.resources.types import (
+    CONDITIONS_SCHEMA,
+    Condition,
+    DNSRecordSet,
+    KeeperStatus,
+    Match,
+    ObservedGeneration,
+)
 
 FIREWALL_ENTRIES_ANNOTATION = "flipop.digitalocean.com/firewall-entries"
 """On a RoutedIP: the rules and nodes that the project added to firewalls for it."""
@@ -142,14 +149,8 @@ class RoutedIPIssuerStatus(Resource, frozen=True):
     routed_ip_count: Annotated[int, Meta(description="How many they are.")] = msgspec.field(
         default=0, name="routedIPCount"
     )
-    observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
-    conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Ready.",
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
-    ] = ()
+    observed_generation: ObservedGeneration = 0
+    conditions: Annotated[tuple[Condition, ...], Meta(description="Ready.", extra_json_schema=CONDITIONS_SCHEMA)] = ()
 
 
 class RoutedIPSpec(Resource, frozen=True):
@@ -211,7 +212,7 @@ def rule_order(rule: FirewallRule) -> tuple[int, int, str, tuple[str, ...]]:
     return rule.port, rule.end_port, rule.protocol, rule.sources
 
 
-class RoutedIPStatus(Resource, frozen=True):
+class RoutedIPStatus(KeeperStatus, frozen=True):
     """What the controller last saw and did. A report: nothing is decided from it."""
 
     address: Annotated[str, Meta(description="The address.")] = ""
@@ -237,21 +238,6 @@ class RoutedIPStatus(Resource, frozen=True):
     firewall_entries: Annotated[
         tuple[FirewallEntries, ...],
         Meta(description="What was added to firewalls for this RoutedIP; a copy of the annotation."),
-    ] = ()
-    records: Annotated[
-        tuple[RecordStatus, ...],
-        Meta(
-            description="DNS record sets kept by this object, the present one first.",
-            extra_json_schema={"x-kubernetes-list-type": "atomic"},
-        ),
-    ] = ()
-    observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
-    conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Ready, Progressing and Degraded.",
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
     ] = ()
 
 

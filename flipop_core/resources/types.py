@@ -317,6 +317,12 @@ class Condition(Resource, frozen=True):
     ] = 0
 
 
+ObservedGeneration = Annotated[int, Meta(description="Generation of the spec this status belongs to.")]
+
+CONDITIONS_SCHEMA = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+"""Of a list of conditions: it has one of each type."""
+
+
 class IPStatus(Resource, frozen=True):
     """State of one address and the node that holds it."""
 
@@ -350,7 +356,27 @@ class RecordStatus(Resource, frozen=True):
     ] = "Retain"
 
 
-class FloatingIPPoolStatus(Resource, frozen=True):
+class KeeperStatus(Resource, frozen=True, kw_only=True):
+    """What the statuses of all objects that keep DNS record sets have in common; it follows their own fields."""
+
+    records: Annotated[
+        tuple[RecordStatus, ...],
+        Meta(
+            description="DNS record sets kept by this object, the present one first.",
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = ()
+    observed_generation: ObservedGeneration = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Meta(
+            description="Ready, Progressing and Degraded.",
+            extra_json_schema=CONDITIONS_SCHEMA,
+        ),
+    ] = ()
+
+
+class FloatingIPPoolStatus(KeeperStatus, frozen=True):
     """What the controller last saw and did. A report: nothing is decided from it."""
 
     ips: Annotated[dict[str, IPStatus], Meta(description="Each address and its state.")] = msgspec.field(
@@ -368,21 +394,6 @@ class FloatingIPPoolStatus(Resource, frozen=True):
     desired_count: Annotated[int, Meta(description="How many addresses the pool should have.")] = -1
     active_count: Annotated[int, Meta(description="How many are active.")] = -1
     candidate_count: Annotated[int, Meta(description="How many nodes are fit.")] = -1
-    records: Annotated[
-        tuple[RecordStatus, ...],
-        Meta(
-            description="DNS record sets kept by this object, the present one first.",
-            extra_json_schema={"x-kubernetes-list-type": "atomic"},
-        ),
-    ] = ()
-    observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
-    conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Ready, Progressing and Degraded.",
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
-    ] = ()
 
 
 class NodeDNSRecordSetSpec(Resource, frozen=True):
@@ -408,28 +419,13 @@ class NodeDNSRecordSetSpec(Resource, frozen=True):
     ] = ""
 
 
-class NodeDNSRecordSetStatus(Resource, frozen=True):
+class NodeDNSRecordSetStatus(KeeperStatus, frozen=True):
     """What the controller last saw and did."""
 
     error: Annotated[str, Meta(description="What keeps the record set from being right, if anything.")] = ""
     state: Annotated[
         Literal["", "active", "in-progress", "error"], Meta(description="State of the last DNS change.")
     ] = ""
-    records: Annotated[
-        tuple[RecordStatus, ...],
-        Meta(
-            description="DNS record sets kept by this object, the present one first.",
-            extra_json_schema={"x-kubernetes-list-type": "atomic"},
-        ),
-    ] = ()
-    observed_generation: Annotated[int, Meta(description="Generation of the spec this status belongs to.")] = 0
-    conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Ready, Progressing and Degraded.",
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
-    ] = ()
 
 
 SPEC_RULES = {

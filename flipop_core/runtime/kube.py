@@ -36,6 +36,7 @@ _Answer = TypeVar("_Answer")
 _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _WATCH_OPEN_SECONDS = 15.0
 _WATCH_READ_SECONDS = 30.0
+_SUSPICION_SECONDS = 5.0  # between two times that all connections are made anew
 _POOL_SIZE = 64
 
 
@@ -231,6 +232,7 @@ class HTTPKubeAPI:
         self._lock = threading.Lock()
         self._watches: set[HTTPWatch] = set()
         self._closed = False
+        self._suspected_at = float("-inf")
 
     @property
     def namespace(self) -> str:
@@ -337,13 +339,34 @@ class HTTPKubeAPI:
         self._call(Request("DELETE", target_of(resource, namespace, name)), timeout_seconds)
 
     def _call(self, request: Request, timeout_seconds: float) -> bytes:
-        deadline = time.monotonic() + timeout_seconds
-        return self._authorized(
-            lambda session: read(
-                send(session, request, deadline, user_agent=self._user_agent), request.action, deadline
-            ),
-            deadline,
-        )
+        started = time.monotonic()
+        deadline = started + timeout_seconds
+        try:
+            return self._authorized(
+                lambda session: read(
+                    send(session, request, deadline, user_agent=self._user_agent), request.action, deadline
+                ),
+                deadline,
+            )
+        except ClusterUnavailable as error:
+            if isinstance(error.__cause__, urllib3.exceptions.TimeoutError):
+                self._suspect(started)
+            raise
+
+    def _suspect(self, since: float) -> None:
+        """Make all connections anew that have carried nothing since ``since``: a call remained without an answer.
+
+        The network may have forgotten them all, which a watch would notice only when its silence has lasted too long.
+        """
+        now = time.monotonic()
+        with self._lock:
+            if now - self._suspected_at < _SUSPICION_SECONDS:
+                return
+            self._suspected_at = now
+            watches = tuple(self._watches)
+        self._sessions.current().pool.clear()
+        for watch in watches:
+            watch.give_up_unless_heard(since, "another call to the API server was not answered")
 
     def _authorized(self, call: Callable[[Session], _Answer], deadline: float) -> _Answer:
         session = self._sessions.current()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -39,6 +40,8 @@ class HTTPWatch:
         self._reading = False
         self._closed = False
         self._ended = False
+        self._given_up = ""
+        self._heard_at = time.monotonic()
         if self._socket is not None:
             self._socket.settimeout(read_timeout_seconds)
 
@@ -65,13 +68,25 @@ class HTTPWatch:
         with self._lock:
             self._closed = True
             reading = self._reading
+        self._shut()
+        if not reading:
+            self._end()
+
+    def give_up_unless_heard(self, since: float, reason: str) -> None:
+        """Let the iteration fail with ``reason`` unless bytes have come since ``since`` (seconds of `time.monotonic`).
+
+        From any thread.
+        """
+        if self._heard_at < since:
+            self._given_up = reason
+            self._shut()
+
+    def _shut(self) -> None:
         # Closing a socket does not wake its reader, shutting it down does. By the plain socket's method: that of a TLS
         # socket also unwraps it, and the reader would then take encrypted bytes for the answer.
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-        if not reading:
-            self._end()
 
     def _end(self) -> None:
         with self._lock:
@@ -100,8 +115,13 @@ class HTTPWatch:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             if self._closed:  # the socket was shut down under the reader
                 return b""
-            raise ClusterUnavailable(f"{self._action}: the watch broke: {error}") from error
-        return b"" if self._closed else chunk
+            raise ClusterUnavailable(f"{self._action}: the watch broke: {self._given_up or error}") from error
+        if self._closed:
+            return b""
+        if self._given_up:
+            raise ClusterUnavailable(f"{self._action}: the watch broke: {self._given_up}")
+        self._heard_at = time.monotonic()
+        return chunk
 
 
 def read_some(response: urllib3.BaseHTTPResponse) -> bytes:

@@ -29,6 +29,9 @@ class _WatchedLease(msgspec.Struct):
     spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
 
 
+_LEASE = msgspec.json.Decoder(_WatchedLease)
+
+
 class ReleaseWatch:
     """Calls ``wake`` when the Lease that ``query`` names is released or deleted.
 
@@ -122,7 +125,7 @@ class ReleaseWatch:
     def _read_event(self, event: WatchEvent) -> str:
         if event.type == "ERROR":
             raise ClusterUnavailable(f"the watch on the lease was ended: {bytes(event.object).decode()}")
-        lease = msgspec.json.decode(event.object, type=_WatchedLease)
+        lease = _LEASE.decode(event.object)
         if event.type == "DELETED" or (event.type != "BOOKMARK" and not lease.spec.holder_identity):
             self._wake()
         return lease.metadata.resource_version

@@ -22,6 +22,9 @@ class _Node(msgspec.Struct):
     metadata: _Metadata
 
 
+_NODE = msgspec.json.Decoder(_Node)
+
+
 class NodeAnnotator:
     """Annotates nodes through the writer, one write a node at a time."""
 
@@ -53,7 +56,7 @@ class NodeAnnotator:
         if action.address:
             return self._patch(action.node, {"annotations": {annotation: action.address}})
         body = self._api.get(NODES, "", action.node, timeout_seconds=WRITE_TIMEOUT_SECONDS)
-        metadata = msgspec.json.decode(body, type=_Node).metadata
+        metadata = _NODE.decode(body).metadata
         if (metadata.annotations or {}).get(annotation) != action.previous:
             return None  # somebody else's by now
         return self._patch(

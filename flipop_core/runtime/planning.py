@@ -47,8 +47,8 @@ def make_plans(
     """Return what `run_controller` would do now, as JSON-able dicts, and do none of it.
 
     Each has ``pool``, ``routed_ip`` or ``record_set`` (``namespace/name``), ``actions``, ``holds`` (with ``seconds`` if
-    they end by themselves) and, if it could not be made, ``error``. An empty ``namespace`` is all, no ``names`` are all.
-    Raises ConfigError when the cluster cannot be read.
+    they end by themselves) and, if it could not be made, ``error``. An empty ``namespace`` is all, no ``names`` are
+    all. Raises ConfigError when the cluster cannot be read.
     """
     with closing(connect(settings.kubeconfig, settings.context)) as api:
         manager = Manager(api, registry, msgspec.structs.replace(settings, metrics_bind_addr=""), elect=False)

@@ -42,6 +42,7 @@ _LOG = structlog.get_logger(__name__)
 
 _STOP_SECONDS = 0.4
 _BRIEF_WATCH_SECONDS = 1.0
+_LONGEST_BACKOFF_SECONDS = 2.0  # an API server that comes back is followed again by then
 _LONGEST_RETRY_AFTER_SECONDS = 60.0
 _LONGEST_ABSENCE_SECONDS = 60.0  # between two looks for a resource that need not be there
 
@@ -102,7 +103,8 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._page_size = page_size
         self._watch_seconds = watch_seconds
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or Backoff(most_seconds=_LONGEST_BACKOFF_SECONDS)
+        self._listed_anew = False  # because of a lost history, with no event since
         self._resource_version = ""
         self._paged = True
         self._lock = threading.Lock()
@@ -212,6 +214,7 @@ class Reflector(Generic[T]):
                 self._take(event)
                 silent = False
                 self._backoff.reset()
+                self._listed_anew = False
         finally:
             with self._lock:
                 self._watch = None
@@ -230,6 +233,7 @@ class Reflector(Generic[T]):
         if _number(page.resource_version) < _number(self._resource_version):
             raise Expired(f"resourceVersion {self._resource_version} is ahead of {page.resource_version}")
         self._backoff.reset()
+        self._listed_anew = False
 
     def _take(self, event: WatchEvent) -> None:
         if event.type == "ERROR":
@@ -264,8 +268,9 @@ class Reflector(Generic[T]):
         if isinstance(error, Expired):
             self._log.info("the API server no longer has the history: listing again", reason=str(error))
             self._resource_version = ""
-            if self._backoff.fresh:
-                self._backoff.next_seconds()
+            if not self._listed_anew:
+                # At once, however long the API server was away before it said so.
+                self._listed_anew = True
                 return
         else:
             if isinstance(error, ObjectNotFound):

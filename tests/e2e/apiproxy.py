@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,6 +42,15 @@ class ApiRequest:
         return "/leases" in self.path
 
 
+@dataclass(frozen=True)
+class Spoiled:
+    """What becomes of a request: it waits, and is then answered with ``status`` instead of being passed on, if any."""
+
+    status: int = 0
+    delay_seconds: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class Hold:
     """Keeps the first request that `wanted` accepts from reaching the API server, or its answer from coming back.
@@ -61,7 +70,7 @@ class Hold:
 class ApiProxy:
     """Forwards to the API server at `url`; a context manager. `url` of its own is ``http://127.0.0.1:<port>``.
 
-    What `refused` accepts is answered with 503.
+    What `refused` accepts is answered with 503; `spoil` says what else becomes of a request.
     """
 
     def __init__(self, url: str, ca_file: Path) -> None:
@@ -71,6 +80,7 @@ class ApiProxy:
         self._lock = threading.Lock()
         self._requests: list[ApiRequest] = []
         self.refused: Callable[[ApiRequest], bool] = lambda _: False
+        self.spoil: Callable[[ApiRequest], Spoiled | None] = lambda _: None
         self._holds: list[Hold] = []
         self._claimed: list[Hold] = []
         self._sockets: set[socket.socket] = set()
@@ -190,9 +200,12 @@ class _Handler(BaseHTTPRequestHandler):
         if hold is not None and hold.when == "before":
             self._keep(hold)
             return
-        if owner.refused(request):
-            self.send_response_only(503)
-            self.send_header("content-length", "0")
+        spoiled = Spoiled(503) if owner.refused(request) else owner.spoil(request) or Spoiled()
+        time.sleep(spoiled.delay_seconds)
+        if spoiled.status:
+            self.send_response_only(spoiled.status)
+            for name, value in {"content-length": "0", **spoiled.headers}.items():
+                self.send_header(name, value)
             self.end_headers()
             return
         headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}

@@ -12,6 +12,7 @@ from flipop_do_testserver import Settings
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 
+from .aws import AWSWorld
 from .world import DEPLOY, World
 
 WORLDS = pytest.StashKey[list[World]]()
@@ -79,6 +80,37 @@ def running(request: pytest.FixtureRequest, shared_world: World) -> Iterator[Wor
     shared_world.begin()
     yield shared_world
     shared_world.end()
+
+
+@pytest.fixture
+def aws_world(
+    request: pytest.FixtureRequest, cluster: ControlPlane, tmp_path: Path, watchdog: Watchdog
+) -> Iterator[AWSWorld]:
+    """A world with an AWS account, and no controller yet."""
+    world = AWSWorld(cluster, tmp_path, watchdog)
+    request.node.stash.setdefault(WORLDS, []).append(world)
+    yield world
+    world.close()
+
+
+@pytest.fixture(scope="module")
+def shared_aws_world(
+    request: pytest.FixtureRequest, cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory, watchdog: Watchdog
+) -> Iterator[AWSWorld]:
+    """As `shared_world`, with an AWS account."""
+    world = AWSWorld(cluster, tmp_path_factory.mktemp("world"), watchdog)
+    world.controller(*getattr(request.module, "ARGUMENTS", ())).await_leading()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def running_aws(request: pytest.FixtureRequest, shared_aws_world: AWSWorld) -> Iterator[AWSWorld]:
+    """As `running`, with an AWS account."""
+    request.node.stash.setdefault(WORLDS, []).append(shared_aws_world)
+    shared_aws_world.begin()
+    yield shared_aws_world
+    shared_aws_world.end()
 
 
 @pytest.hookimpl(wrapper=True)

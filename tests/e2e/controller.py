@@ -53,7 +53,10 @@ class Controller:
         self, variables: Mapping[str, str], log_file: Path, watchdog: Watchdog, arguments: tuple[str, ...]
     ) -> None:
         assigned = [f"{name}={value}" for name, value in variables.items()]
-        command = ["env", *assigned, str(_FLIPOP), "run", "--metrics-bind-addr", "127.0.0.1:0", *arguments]
+        unset = [
+            f"--unset={name}" for name in os.environ if name.startswith("AWS_")
+        ]  # whoever runs the tests may have some
+        command = ["env", *unset, *assigned, str(_FLIPOP), "run", "--metrics-bind-addr", "127.0.0.1:0", *arguments]
         self._process = ServerProcess(command, log_file, watchdog)
 
     @property
@@ -101,6 +104,14 @@ class Controller:
         code = self.exit_code
         assert code is not None
         return code
+
+    def freeze(self) -> None:
+        """Stop it where it is (SIGSTOP)."""
+        self._process.freeze()
+
+    def thaw(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self._process.thaw()
 
     def kill(self) -> None:
         """End it at once (SIGKILL)."""

@@ -16,7 +16,7 @@ import yaml
 from flipop_cloudflare_testserver import CloudflareServer
 from flipop_do_testserver import DigitalOceanServer, Settings
 from flipop_do_testserver.account import Address
-from tests.controlplane.api import Document, wait_for
+from tests.controlplane.api import MERGE_PATCH, Document, wait_for
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 
@@ -26,6 +26,10 @@ from .controller import CLOUDFLARE_TOKEN, TOKEN, Controller, environment
 API_VERSION = "flipop.digitalocean.com/v1alpha1"
 POOL = "FloatingIPPool"
 RECORD_SET = "NodeDNSRecordSet"
+ROUTED_IP = "RoutedIP"
+ISSUER = "RoutedIPIssuer"
+KINDS = (ROUTED_IP, ISSUER, POOL, RECORD_SET)
+"""All kinds of the project; an issuer goes after what uses it."""
 ANNOTATION = "flipop.digitalocean.com/ipv4-reserved-ip"
 ALLOCATED = "flipop.digitalocean.com/allocated-ips"
 PENDING = "flipop.digitalocean.com/pending-creation"
@@ -92,6 +96,8 @@ class World:
             self.cloud.account.move(address.ip, None)  # the service deletes no IPv6 address that is on a droplet
             if not address.byoip:
                 self.cloud.account.delete(address.ip)
+        for firewall in self.cloud.firewalls.all():
+            self.cloud.firewalls.remove(firewall.id)
         self._check()
 
     # -- what the test makes -----------------------------------------------------------------------------------------
@@ -301,11 +307,11 @@ class World:
         return self.until(refused, f"Ready=False for {reason}", timeout_seconds)
 
     def until_at_rest(self, quiet_seconds: float = 0.5) -> float:
-        """Wait until neither pools nor the provider's addresses have changed for a while; return since when."""
+        """Wait until neither resources nor what the provider has have changed for a while; return since when."""
 
         def seen() -> tuple[object, ...]:
-            pools = self.cluster.list_objects(POOL, self.namespace, api_version=API_VERSION)
-            return tuple(pool["metadata"]["resourceVersion"] for pool in pools), len(self.mutations())
+            found = (each for kind in KINDS for each in self._objects(kind))
+            return tuple(each["metadata"]["resourceVersion"] for each in found), len(self.mutations())
 
         deadline = time.monotonic() + 30.0
         last, since = seen(), time.monotonic()
@@ -336,9 +342,9 @@ class World:
         calls += [f"{e.method} {e.path} {e.body} -> {e.status} {e.fault}" for e in self.cloudflare.journal.entries()]
         parts.append("provider calls:\n" + "\n".join(calls[-_LOG_LINES:]))
         parts.append(f"provider addresses: {self.held()}")
-        resources = self.cluster.list_objects(POOL, self.namespace, api_version=API_VERSION)
-        resources += self.cluster.list_objects(RECORD_SET, self.namespace, api_version=API_VERSION)
-        for found in resources:
+        firewalls = [(each.name, each.inbound_rules, each.droplet_ids) for each in self.cloud.firewalls.all()]
+        parts.append(f"provider firewalls: {firewalls}")
+        for found in (each for kind in KINDS for each in self._objects(kind)):
             shown = {key: found["metadata"].get(key) for key in ("name", "annotations", "finalizers")}
             parts.append(json.dumps({**shown, "spec": found["spec"], "status": found.get("status")}, indent=1))
         return "\n\n".join(parts)
@@ -365,11 +371,9 @@ class World:
                 assert not failed or line.get("msg") in self.expected_errors, f"an error in the log: {line}"
 
     def _clean(self) -> None:
-        for kind in (POOL, RECORD_SET):
-            if self.cluster.request("GET", f"/apis/{API_VERSION}/{kind.lower()}s?limit=1")[0] == 404:
-                continue
-            for found in self.cluster.list_objects(kind, api_version=API_VERSION):
-                name, namespace = found["metadata"]["name"], found["metadata"]["namespace"]
+        for kind in KINDS:
+            for found in self._objects(kind):
+                name, namespace = found["metadata"]["name"], found["metadata"].get("namespace")
                 self.cluster.delete(kind, name, namespace, api_version=API_VERSION)
                 if found["metadata"].get("finalizers"):
                     self._let_go(kind, name, namespace)
@@ -377,7 +381,16 @@ class World:
             self.cluster.delete("Node", node)
         self._nodes.clear()
 
-    def _let_go(self, kind: str, name: str, namespace: str) -> None:
-        if self.cluster.get(kind, name, namespace, api_version=API_VERSION) is not None:
-            body = {"metadata": {"finalizers": None}}
-            self.cluster.patch(kind, name, body, namespace, api_version=API_VERSION)
+    def _objects(self, kind: str) -> list[Document]:
+        """Return all resources of a kind, none where the cluster does not serve it."""
+        status, answer = self.cluster.request("GET", f"/apis/{API_VERSION}/{kind.lower()}s")
+        if status == 404:
+            return []
+        assert status == 200, answer
+        found: list[Document] = answer["items"]
+        return found
+
+    def _let_go(self, kind: str, name: str, namespace: str | None) -> None:
+        path = self.cluster.path_for(kind, name, namespace, api_version=API_VERSION)
+        status, answer = self.cluster.request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE_PATCH)
+        assert status in (200, 404), answer  # the controller may have been quicker

@@ -211,9 +211,14 @@ class ElasticIPs:
             self._client.call(purpose, "disassociate_address", AssociationId=association)
 
     def _is_there(self, address: str, instance: Instance) -> bool:
+        """Whether the address is on the instance, and not only in a read of it that is older than the last move."""
+        if not any(each.public_ip == address for each in instance.addresses):
+            return False
         latest = self._recent.placement(address)
-        moved_on = latest is not None and latest.interface != instance.interface
-        return not moved_on and any(each.public_ip == address for each in instance.addresses)
+        if latest is not None:
+            return latest.interface == instance.interface
+        answer = self._inventory.some("assign", [address]).get(address, {})
+        return answer.get("NetworkInterfaceId") == instance.interface
 
     def _free_address(self, address: str, instance: Instance, provider_id: str) -> str:
         """Return the private address that an Elastic IP can be put on. Raises NodeInUse, Rejected."""

@@ -1,6 +1,7 @@
 """A plugin that the controller under test discovers: the simulated cloud of `flipop_core.testing`, as ``memory``.
 
-Its machines are those that the environment variable E2E_MEMORY_NODES names, with commas between them. With
+Its machines are those that the environment variable E2E_MEMORY_NODES names, with commas between them, and each call
+takes E2E_MEMORY_LATENCY_SECONDS. With
 E2E_MEMORY_REGIONS, a JSON object, each region is an account of its own: ``nodes`` maps names to regions, ``addresses``
 maps addresses to ``{"region": …, "tags": {…}}``, and ``capacity`` is how many addresses a node holds.
 """
@@ -15,7 +16,7 @@ from flipop_core.testing import CloudConfig, InMemoryCloud, in_memory_factories
 
 _regional = json.loads(os.environ.get("E2E_MEMORY_REGIONS", "null"))
 if _regional is None:
-    _cloud = InMemoryCloud()
+    _cloud = InMemoryCloud(CloudConfig(latency_seconds=float(os.environ.get("E2E_MEMORY_LATENCY_SECONDS", "0"))))
     for _name in filter(None, os.environ.get("E2E_MEMORY_NODES", "").split(",")):
         _cloud.add_node(_name)
 else:
