@@ -41,6 +41,9 @@ __all__ = [
 FRESH_SECONDS = 5.0
 """How old the firewall as read may be when an address is moved in reliance on it."""
 
+MISSING_SECONDS = 15.0
+"""After how long a firewall that does not exist is looked for again."""
+
 PENDING_SECONDS = 1.0
 """How long after a read that shows changes not in effect yet the firewall is read again."""
 
@@ -117,15 +120,16 @@ def next_failure(
     """Return the failure after one more call about ``firewall`` failed: it says what to mend."""
     same = previous if previous is not None and previous.action == action else None
     backoff = next_backoff(same, error, now, jitter)
-    reason, text = "FirewallFailed", backoff.error
+    reason, text, not_before = "FirewallFailed", backoff.error, backoff.not_before
     if isinstance(error, NotFound) and action is None:
-        reason = "FirewallNotFound"
+        # Somebody is about to create it, most likely: nothing moves until then.
+        reason, not_before = "FirewallNotFound", min(not_before, now + MISSING_SECONDS * jitter)
         text = f"firewall {firewall}: {text}: correct routedIPFirewallName, or create the firewall"
     elif isinstance(error, AccessDenied):
         reason, text = "AccessDenied", f"firewall {firewall}: {text}: let the credentials read and change firewalls"
     else:
         text = f"firewall {firewall}: {text}"
-    return FirewallFailure(backoff.attempts, backoff.not_before, text, reason, action)
+    return FirewallFailure(backoff.attempts, not_before, text, reason, action)
 
 
 class Share(msgspec.Struct, frozen=True):
