@@ -363,7 +363,7 @@ def carried_out(observed: FirewallObservation, step: FirewallStep) -> FirewallOb
 
 
 FAILURES = {
-    "no such firewall": (None, NotFound("no firewall fw"), "FirewallNotFound", 60.0),
+    "no such firewall": (None, NotFound("no firewall fw"), "FirewallNotFound", 15.0),
     "no such node is not the firewall": (ADD_M1, NotFound("no node m1"), "FirewallFailed", 60.0),
     "wrong credentials": (None, AccessDenied("403"), "AccessDenied", 60.0),
     "refused": (ADD_M1, Rejected("no"), "FirewallFailed", 60.0),

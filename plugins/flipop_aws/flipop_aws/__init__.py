@@ -8,7 +8,7 @@ selects it::
 Environment
     Credentials come from the SDK's own chain: ``AWS_ACCESS_KEY_ID`` and the like, ``AWS_PROFILE``, IRSA, EKS Pod
     Identity, the instance profile; or from a Secret with the keys ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and,
-    if they are temporary, ``AWS_SESSION_TOKEN``. The least IAM policy is ``deploy/iam-policy.json``.
+    if they are temporary, ``AWS_SESSION_TOKEN``. The least IAM policy is ``deploy/aws/iam-policy.json``.
     ``AWS_REGION``        the region of pools that name none, and whose nodes do not tell it.
     ``AWS_ENDPOINT_URL``, ``AWS_ENDPOINT_URL_EC2``, ``AWS_ENDPOINT_URL_ROUTE_53``  other API endpoints.
     ``HTTPS_PROXY``, ``NO_PROXY``  as usual.

@@ -22,7 +22,7 @@ from flipop_core import (
     RecordSet,
 )
 
-POLICY = Path(__file__).resolve().parents[3] / "deploy" / "iam-policy.json"
+POLICY = Path(__file__).resolve().parents[3] / "deploy" / "aws" / "iam-policy.json"
 PURE = {"capabilities", "normalize"}
 """Members of providers that make no call."""
 

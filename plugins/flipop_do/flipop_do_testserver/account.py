@@ -39,6 +39,8 @@ class Settings(msgspec.Struct):
     """Whether the list of reserved IPs shows BYOIP addresses that are assigned."""
     hourly_limit: int = 5000
     minute_limit: int = 0
+    minute_seconds: float = 60.0
+    """How long the minute of that limit lasts."""
     create_limit: int = 0
     """Creations in 60 s."""
     firewall_seconds: float = 0.0

@@ -26,7 +26,7 @@ class RateLimits:
     def admit(self, *, creates: bool) -> tuple[bool, dict[str, str]]:
         """Count one request; return whether it is admitted, and the headers that any answer to it carries."""
         settings = self._settings
-        checks = [("hour", settings.hourly_limit, 3600.0), ("minute", settings.minute_limit, 60.0)]
+        checks = [("hour", settings.hourly_limit, 3600.0), ("minute", settings.minute_limit, settings.minute_seconds)]
         if creates:
             checks.append(("create", settings.create_limit, 60.0))
         with self._lock:

@@ -30,7 +30,7 @@ REQUESTS = {
 
 class Harness(IPProviderHarness):
     region = "nyc3"
-    timeout_seconds = 0.6
+    timeout_seconds = 1.2
     secrets = (TOKEN, WRONG_TOKEN)
     faults = frozenset(CONFORMANCE_KINDS)
     poll_seconds = 0.02

@@ -20,7 +20,7 @@ WRITES = "POST|PATCH|DELETE"
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
-    timeout_seconds = 0.6
+    timeout_seconds = 1.2
     secrets = (TOKEN, WRONG_TOKEN)
     faults = frozenset(CONFORMANCE_KINDS)
 

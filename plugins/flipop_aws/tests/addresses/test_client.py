@@ -54,9 +54,9 @@ class TestTime:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(inventory, "_PAGE_SIZE", 100)
-        provider = new_provider(timeout_seconds=2.0)
+        provider = new_provider(timeout_seconds=3.0)
         nodes = [account.add_instance().provider_id for _ in range(250)]
-        server.settings.latency_seconds = 0.8
+        server.settings.latency_seconds = 1.1
         assert provider.node_limits(nodes) == dict.fromkeys(nodes, 1)
         assert server.actions() == {"ec2:DescribeInstances": 3}
 

@@ -29,7 +29,7 @@ ACTIONS = {
 
 class Harness(IPProviderHarness):
     region = "us-east-1"
-    timeout_seconds = 1.0
+    timeout_seconds = 2.0
     faults = frozenset(CONFORMANCE_KINDS)
     marks_creations = True
     poll_seconds = 0.02

@@ -21,7 +21,7 @@ REQUESTS = {"verify": "GET .*hostedzonesbyname", "get_record_set": "GET .*rrset"
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
-    timeout_seconds = 1.2
+    timeout_seconds = 2.0
     faults = frozenset({"rate_limited", "unavailable", "lost_answer", "hang"})
     max_ttl_seconds = 2**31 - 1
 

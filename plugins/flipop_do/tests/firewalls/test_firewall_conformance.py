@@ -24,7 +24,7 @@ OTHER_RULES: list[dict[str, Any]] = [
 
 
 class Harness(FirewallProviderHarness):
-    timeout_seconds = 0.6
+    timeout_seconds = 1.2
     secrets = (TOKEN, WRONG_TOKEN)
     faults = frozenset(CONFORMANCE_KINDS)
     poll_seconds = 0.02
