@@ -55,6 +55,7 @@ class Server:
         self._faults: list[Fault] = []
         self._latency: dict[str, float] = {}
         self._changing = 0
+        self._round = 0
         self._closing = threading.Event()
         self.most_at_once = 0
         self.journal: list[str] = []
@@ -74,7 +75,10 @@ class Server:
 
     def reset(self) -> None:
         """Forget what the last test did."""
-        self.most_at_once = 0
+        with self._lock:
+            # Requests that still hang are the last test's.
+            self._round += 1
+            self._changing = self.most_at_once = 0
         self._faults.clear()
         self._latency.clear()
         self.journal.clear()
@@ -119,6 +123,7 @@ class Server:
     def _one_of(self, line: str) -> Iterator[None]:
         weight = int(line.startswith("POST"))
         with self._lock:
+            begun = self._round
             self._changing += weight
             self.most_at_once = max(self.most_at_once, self._changing)
         self._closing.wait(sum(seconds for pattern, seconds in self._latency.items() if re.search(pattern, line)))
@@ -126,7 +131,7 @@ class Server:
             yield
         finally:
             with self._lock:
-                self._changing -= weight
+                self._changing -= weight if begun == self._round else 0
 
     def _answer_with(self, fault: Fault | None, environ: Any, start_response: Any) -> Any:
         if fault is not None and fault.kind == "answer":
