@@ -157,6 +157,7 @@ class RoutedIPKind:
         view = self._view(pool.key)
         if view is None:
             return
+        self._tell_denied(pool, view)
         self._records.settle(view)
         for firewall, step in made.steps:
             account, name = self._account(firewall.entries), firewall.entries.name
@@ -173,6 +174,15 @@ class RoutedIPKind:
                 if step.hold is not None and step.hold.reason == _SHARED:
                     self._resolve(view, account, firewall.entries)
         self._pass_on(pool, view)
+
+    def _tell_denied(self, pool: PoolView, view: RoutedIPView) -> None:
+        """Say in an event too that the credentials for its firewall are refused."""
+        ref, issuer = self._ref_of(pool), self._issuer(view.key)
+        if ref is None or issuer is None or not self._firewall_name(view, issuer):
+            return
+        denied = self._accounts.denied("firewall", ref)
+        if denied is not None:
+            self.event(pool, denied.reason, denied.message, warning=True)
 
     def _pass_on(self, pool: PoolView, view: RoutedIPView) -> None:
         """Let others that wait for a firewall have their turn, unless it is this one's still."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from .world import World
-
-ZONE = "example.com"
+from .zones import digitalocean_zone, until_values
 
 
 def test_paused_nothing_moves_and_nothing_is_published(running: World) -> None:
     world, (node, other) = running, running.nodes(2)
-    world.cloud.domains.add(ZONE)
-    world.pool(desiredIPs=1, dnsRecordSet={"zone": ZONE, "recordName": "www"})
+    zone = digitalocean_zone(world)
+    world.pool(desiredIPs=1, dnsRecordSet=zone.spec())
     (address,) = world.until_active(1)
-    world.until_reason("AllActive")
+    until_values(world, zone, [address])
     calls = world.mutations()
-    world.change(paused=True, desiredIPs=2)
+    world.change(paused=True, desiredIPs=2, dnsRecordSet={"recordName": "other"})
     world.until_reason("Paused")
     world.cluster.set_node_ready(node.name, ready=False)
     world.until_state("no-match", 1)
@@ -22,6 +21,7 @@ def test_paused_nothing_moves_and_nothing_is_published(running: World) -> None:
     assert world.mutations() == calls
     assert world.held() == {address: node.droplet_id}
     assert len(world.events("Paused")) == 1
+    assert zone.values() == [address]
     world.change(paused=False, desiredIPs=1)
     world.until_moved(address, other)
 
@@ -53,9 +53,10 @@ def test_half_of_the_nodes_die_and_come_back(running: World) -> None:
     world.until_at_rest(1.0)
     assert world.held() == held
     assert world.mutations() == calls
-    (event,) = world.events("TooManyUnavailable")
-    assert event["type"] == "Warning"
-    for node in (free[0], *dying):
+    events = world.events("TooManyUnavailable")
+    assert 1 <= len(events) <= 2, "one for each node whose address is held"
+    assert {event["type"] for event in events} == {"Warning"}
+    for node in (*dying, free[0]):  # with fewer missing, what is still on a lost node moves
         world.cluster.set_node_ready(node.name, ready=True)
     assert world.until_active(4) == addresses
     assert world.mutations() == calls
@@ -92,26 +93,3 @@ def test_moves_within_a_minute_are_limited(running: World) -> None:
     assert line in controller.get("/metrics")[1]
     world.change(maxMovesPerMinute=2)
     assert set(world.until_active(2)) == set(before)
-
-
-def test_moves_of_the_whole_process_are_limited(world: World) -> None:
-    first, second = world.nodes(2)
-    addresses = [world.cloud.account.add_address(), world.cloud.account.add_address()]
-    for number, node in enumerate((first, second)):
-        world.cloud.account.move(addresses[number], node.droplet_id)
-    world.pool("one", ips=addresses[:1])
-    world.pool("two", ips=addresses[1:])
-    world.controller("--max-moves-per-minute", "1")
-    world.until_active(1, "one")
-    world.until_active(1, "two")
-    for node in (first, second):
-        world.cluster.set_node_ready(node.name, ready=False)
-    world.until_reason("NoFreeNode", "one")
-    world.until_reason("NoFreeNode", "two")
-    third, fourth = world.node("002"), world.node("003")
-    world.until(lambda: len(world.mutations()) == 1, "one move")
-    reasons = lambda: {world.condition(name=name)["reason"] for name in ("one", "two")}  # noqa: E731  # read each time
-    world.until(lambda: reasons() == {"AllActive", "ProcessMoveLimit"}, "the other one is held")
-    world.until_at_rest(1.0)
-    assert len(world.mutations()) == 1
-    assert set(world.held().values()) & {third.droplet_id, fourth.droplet_id}

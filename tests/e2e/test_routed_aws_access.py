@@ -50,7 +50,7 @@ def test_what_may_not_be_removed_is_told_and_kept_on_record(world: AWSWorld, den
     routed.started(*routed.instances)
     world.aws.settings.denied = denied
     routed.delete()
-    world.until(lambda: denied in str(routed.condition().get("message")), "the action in a condition")
+    world.until(lambda: [note for note in routed.events("FirewallFailed") if denied in note], "an event that names it")
     assert world.on() == {}
     assert not world.is_gone("web", ROUTED_IP)
     assert routed.entries()

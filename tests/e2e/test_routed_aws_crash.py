@@ -52,7 +52,8 @@ def test_killed_at_each_change_of_a_creation(world: AWSWorld, kind: str, lag_sec
     address = routed.until_on(node, timeout_seconds=40.0)
     routed.until_closed()
     assert world.on() == {address: node.instance.id}
-    assert sorted(set(routed.steps())) == sorted(CREATION)
+    # Of a change that does not show yet nobody knows after a restart: it is made again, to no effect.
+    assert sorted(set(routed.steps()) - {MODIFY}) == sorted(CREATION)
     assert routed.steps().count(ALLOCATE) == 1
     assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"a"})
     routed.check_admission()

@@ -167,7 +167,7 @@ def _check_spread(facts: Facts, plan: Plan) -> None:
         refused = set(observed.memory.nodes) | {
             node for address, node in observed.memory.pairs if address == action.address
         }
-        for other in facts.fit - given - facts.busy - observed.reserved_nodes - refused:
+        for other in facts.fit - given - facts.busy - observed.reserved_nodes - refused - set(observed.unsteady):
             if facts.load(other) < facts.limit(other):
                 assert facts.load(action.provider_id) <= facts.load(other), f"{other} holds fewer than {action}"
         given.add(action.provider_id)

@@ -99,7 +99,7 @@ class FirewallGround:
     def create(self, name: str, rules: Collection[FirewallRule] = (), nodes: Collection[str] = ()) -> None:
         """Create a firewall."""
         firewall_id = self.firewalls.add_firewall(name, tuple(rules), tuple(nodes))
-        for item in (*rules, *nodes):
+        for item in _items(rules, nodes):
             self._own(firewall_id, item)
 
     def destroy(self, name: str) -> None:
@@ -167,10 +167,14 @@ class FirewallGround:
             firewall = self.firewalls.firewall(name)
         except KeyError:
             return set()
-        return {*firewall.rules, *firewall.provider_ids}
+        return set(_items(firewall.rules, firewall.provider_ids))
 
     def _places(self, firewall: Firewall) -> list[tuple[str, Item]]:
-        return [(firewall.id, item) for item in (*firewall.rules, *firewall.provider_ids)]
+        return [(firewall.id, item) for item in _items(firewall.rules, firewall.provider_ids)]
 
     def _recorded_items(self) -> set[Item]:
-        return {item for entries in self.recorded() for item in (*entries.rules, *entries.nodes)}
+        return {item for entries in self.recorded() for item in _items(entries.rules, entries.nodes)}
+
+
+def _items(rules: Collection[FirewallRule], nodes: Collection[str]) -> list[Item]:
+    return [*rules, *nodes]

@@ -24,6 +24,7 @@ from flipop_core.plan.actions import (
     RecordLedger,
     SetFinalizer,
 )
+from flipop_core.plan.brakes import remember_fit
 from flipop_core.plan.claims import Claims, claims_of
 from flipop_core.plan.limits import next_backoff, with_entry
 from flipop_core.plan.match import candidates, needs_pod
@@ -38,9 +39,11 @@ from flipop_core.plan.outcomes import (
     remember_recorded,
 )
 from flipop_core.plan.pool import plan_pool
+from flipop_core.plan.recovery import graces, notice, unsteady
 from flipop_core.plan.report import pool_status
 from flipop_core.resources.parse import AddressLedger, PoolView
 from flipop_core.resources.types import RECLAIM_FINALIZER
+from flipop_core.runtime.moves import ProcessMoves
 from tests.plan.account import Account, Flight
 from tests.plan.cloud import Cloud
 from tests.plan.cluster import Cluster
@@ -57,6 +60,8 @@ class World:
     check: Callable[[PoolObservation, Plan, float], None]
     now: float = 1_000.0
     claims_begun: int = 0
+    max_moves_per_minute: int = 0
+    ended: Callable[[Key, ProviderAction, Outcome], None] = lambda owner, action, outcome: None
     process: Process = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +95,10 @@ class Process:
         self._slots: set[Hashable] = set()
         self._writing: dict[Key, AddressLedger] = {}
         self._unsettled: set[Key] = set()
+        self._moves = ProcessMoves(world.max_moves_per_minute, self.memories)
+        self._observed: dict[Key, PoolObservation] = {}
+        self._generations: dict[Key, int] = {}
+        self._pods_lost: dict[str, float] = {}
         self.watch()
 
     # -- observe -----------------------------------------------------------------------------------------------------
@@ -103,6 +112,11 @@ class Process:
         nodes = {name: (node.view, node.labelled, node.pod_ready) for name, node in cluster.nodes.items()}
         if nodes != self.nodes:
             self.queue |= pools.keys()
+        for name, (_, _, ready) in nodes.items():
+            if ready:
+                self._pods_lost.pop(name, None)
+            elif self.nodes.get(name, (None, None, False))[2]:
+                self._pods_lost[name] = self.world.now + WALL_OFFSET_SECONDS
         versions = {key: pool.metadata.version for key, pool in self.pools.items()}
         self.queue |= {key for key, pool in pools.items() if pool.metadata.version != versions.get(key)}
         if self.pools.keys() - pools.keys():
@@ -137,7 +151,10 @@ class Process:
         fit, change_in = candidates(selected.values(), pool.spec.match, pods, world.now + WALL_OFFSET_SECONDS)
         claims = self.claims()
         self.candidates[pool.key] = frozenset(node.provider_id for node in fit if node.provider_id)
-        return PoolObservation(
+        memory = prune(self.memories.get(pool.key, PoolMemory()), world.now)
+        wall, match, periods = world.now + WALL_OFFSET_SECONDS, pool.spec.match, pool.spec.grace_periods
+        noticed = notice(selected.values(), match, pods, periods, memory.noticed, wall)
+        found = self._observed[pool.key] = PoolObservation(
             key=pool.key,
             spec=pool.spec,
             capabilities=world.cloud.capabilities,
@@ -155,10 +172,16 @@ class Process:
             doubtful_creations=claims.doubtful_creations(pool.key),
             gate=self.account.gate,
             read_gate=self.account.read_gate,
-            memory=prune(self.memories.get(pool.key, PoolMemory()), world.now),
+            memory=replace(memory, noticed=noticed),
+            graces=graces(
+                selected.values(), match, pods, periods, self._pods_lost.get, noticed, wall=wall, now=world.now
+            ),
+            unsteady=unsteady(fit, pool.spec.stabilization_seconds, wall=wall, now=world.now),
+            process_moves=self._moves.budget(world.now),
             new_claim=f"claim-{world.claims_begun + 1}",
             selected=claims.selected.get(pool.key, ()),
         )
+        return found
 
     # -- act ---------------------------------------------------------------------------------------------------------
 
@@ -168,9 +191,11 @@ class Process:
         pool = self.pools.get(key)
         if pool is None or pool.spec is None:
             return None
+        self._note_edit(pool)
         observed = self.observe(pool)
         plan = plan_pool(observed, self.world.now)
         self.world.check(observed, plan, self.world.now)
+        self.memories[key] = remember_fit(observed.memory, observed, self.world.now)
         self.looks.pop(key, None)
         if plan.next_look is not None:
             self.looks[key] = plan.next_look
@@ -186,6 +211,12 @@ class Process:
         else:
             self._waiting.discard(key)
         return plan
+
+    def _note_edit(self, pool: PoolView) -> None:
+        generation = pool.metadata.generation
+        if self._generations.get(pool.key, pool.status.observed_generation) != generation:
+            self.memories[pool.key] = replace(self.memories.get(pool.key, PoolMemory()), edited=True)
+        self._generations[pool.key] = generation
 
     def _act(self, pool: PoolView, action: Action) -> None:
         key, cluster, version = pool.key, self.world.cluster, pool.metadata.resource_version
@@ -289,9 +320,13 @@ class Process:
         started = self.account.start(action, key)
         if started and isinstance(action, CreateAddress) and memory.creation is not None:
             self.memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
+        if started:
+            self._moves.started(self._observed[key], action, self.world.now)
 
     def action_ended(self, owner: Key, action: ProviderAction, outcome: Outcome) -> None:
         """Remember the answer and come back to the pool."""
+        self.world.ended(owner, action, outcome)
+        self._moves.ended(owner, action, outcome)
         memory = self.memories.get(owner, PoolMemory())
         self.memories[owner] = remember(memory, action, outcome, self.world.now, 1.0)
         self.queue |= {owner} | self._waiting

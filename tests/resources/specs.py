@@ -117,6 +117,23 @@ ACCEPTED = (
     Case("an address twice", POOL, pool(ips=["203.0.113.7", "203.0.113.7"])),
     Case("a DNS record set without a name", POOL, pool(dnsRecordSet={"provider": "", "zone": "", "ttl": 0})),
     Case("a fraction of a second", POOL, pool(assignmentCoolOffSeconds=0.5)),
+    Case(
+        "graces and brakes",
+        POOL,
+        pool(
+            gracePeriods={"nodeNotReadySeconds": 60, "podNotReadySeconds": 0.5, "cordonedSeconds": 604800},
+            stabilizationSeconds=120,
+            maxMovesPerMinute=10,
+            maxUnavailablePercent=50,
+            paused=True,
+        ),
+    ),
+    Case(
+        "no grace and no brake",
+        POOL,
+        pool(gracePeriods={}, stabilizationSeconds=0, maxMovesPerMinute=0, maxUnavailablePercent=0, paused=False),
+    ),
+    Case("null graces and brakes", POOL, pool(gracePeriods=None, stabilizationSeconds=None, paused=None)),
     Case("a provider from elsewhere", POOL, pool(provider="example-cloud")),
     Case("addresses given back", POOL, pool(reclaimPolicy="Delete")),
     Case("a toleration for everything", POOL, pool_match(tolerations=[{"operator": "Exists"}])),
@@ -198,6 +215,23 @@ REFUSED = (
     Case("null among the addresses", POOL, pool(ips=[None]), "spec.ips[0]"),
     Case("one address, not a list", POOL, pool(ips="203.0.113.7"), "spec.ips"),
     Case("a negative cool-off", POOL, pool(assignmentCoolOffSeconds=-0.1), "spec.assignmentCoolOffSeconds"),
+    Case(
+        "a negative grace", POOL, pool(gracePeriods={"podNotReadySeconds": -1}), "spec.gracePeriods.podNotReadySeconds"
+    ),
+    Case(
+        "a grace of more than a week",
+        POOL,
+        pool(gracePeriods={"nodeNotReadySeconds": 604801}),
+        "spec.gracePeriods.nodeNotReadySeconds",
+    ),
+    Case(
+        "a grace with a unit", POOL, pool(gracePeriods={"cordonedSeconds": "5m"}), "spec.gracePeriods.cordonedSeconds"
+    ),
+    Case("a negative stabilization", POOL, pool(stabilizationSeconds=-1), "spec.stabilizationSeconds"),
+    Case("a negative number of moves", POOL, pool(maxMovesPerMinute=-1), "spec.maxMovesPerMinute"),
+    Case("a fraction of a move", POOL, pool(maxMovesPerMinute=0.5), "spec.maxMovesPerMinute"),
+    Case("a hundred percent", POOL, pool(maxUnavailablePercent=100), "spec.maxUnavailablePercent"),
+    Case("a pause that is no boolean", POOL, pool(paused="yes"), "spec.paused"),
     Case("a cool-off with a unit", POOL, pool(assignmentCoolOffSeconds="20s"), "spec.assignmentCoolOffSeconds"),
     Case("an unknown policy", POOL, pool(reclaimPolicy="Recycle"), "spec.reclaimPolicy"),
     Case("a list for match", POOL, pool(match=[]), "spec.match"),
