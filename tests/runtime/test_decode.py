@@ -122,6 +122,20 @@ def test_a_pod() -> None:
 
 
 @pytest.mark.parametrize(
+    ("condition", "since"),
+    [
+        ({"status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}, 1_767_225_600.0),
+        ({"status": "False", "lastTransitionTime": None}, 0.0),
+        ({"status": "False", "lastTransitionTime": "soon"}, 0.0),
+        ({"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}, 0.0),
+    ],
+)
+def test_since_when_a_pod_is_not_ready(condition: dict[str, Any], since: float) -> None:
+    status = {"phase": "Running", "conditions": [{"type": "Ready", **condition}]}
+    assert pod(status=status).unready_since == since
+
+
+@pytest.mark.parametrize(
     ("status", "ready"),
     [
         ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, True),

@@ -11,7 +11,7 @@ from flipop_core import ProviderCapabilities
 from flipop_core.testing import CloudConfig, InMemoryIPProvider, IPProviderContract, IPProviderHarness
 from flipop_core.testing.harness import raises
 
-from . import verify_wrong, wrong
+from . import creation_wrong, verify_wrong, wrong
 from .memory import ASYNCHRONOUS, CAPABILITIES, DEFAULT, UNTAGGED, BareHarness, MemoryHarness
 from .rules import exercise, rules_of, run_rule_of, skipped_rules
 
@@ -108,20 +108,20 @@ WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
     ],
     "test_capabilities_are_constant": [(wrong.ChangingCapabilities, DEFAULT)],
     "test_create_makes_one_address": [
-        (wrong.CreatesTwice, DEFAULT),
-        (wrong.CreatesElsewhere, DEFAULT),
+        (creation_wrong.CreatesTwice, DEFAULT),
+        (creation_wrong.CreatesElsewhere, DEFAULT),
     ],
     "test_create_on_a_full_node_makes_nothing": [
-        (wrong.CreatesBesideAFullNode, DEFAULT),
-        (wrong.CreatesOnNoNode, DEFAULT),
+        (creation_wrong.CreatesBesideAFullNode, DEFAULT),
+        (creation_wrong.CreatesOnNoNode, DEFAULT),
     ],
     "test_create_puts_the_address_on_the_node": [
-        (wrong.CreatesOnNoNode, DEFAULT),
-        (wrong.CreatesTwice, ASYNCHRONOUS),
+        (creation_wrong.CreatesOnNoNode, DEFAULT),
+        (creation_wrong.CreatesTwice, ASYNCHRONOUS),
     ],
     "test_creation_answered_5xx_is_unknown": [
-        (wrong.RepeatsCreation, DEFAULT),
-        (wrong.RepeatsCreationQuietly, DEFAULT),
+        (creation_wrong.RepeatsCreation, DEFAULT),
+        (creation_wrong.RepeatsCreationQuietly, DEFAULT),
         (wrong.LossIsUnavailable, DEFAULT),
     ],
     "test_delete_removes_the_address": [
@@ -149,26 +149,26 @@ WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
         (wrong.LossOfDeleteIsApplied, DEFAULT),
     ],
     "test_lost_creation_is_found": [
-        (wrong.RepeatsCreation, UNTAGGED),
-        (wrong.RepeatsCreationQuietly, UNTAGGED),
-        (wrong.RepeatsCreationQuietly, DEFAULT),
-        (wrong.FindsNothing, DEFAULT),
-        (wrong.FindsEverything, UNTAGGED),
+        (creation_wrong.RepeatsCreation, UNTAGGED),
+        (creation_wrong.RepeatsCreationQuietly, UNTAGGED),
+        (creation_wrong.RepeatsCreationQuietly, DEFAULT),
+        (creation_wrong.FindsNothing, DEFAULT),
+        (creation_wrong.FindsEverything, UNTAGGED),
     ],
     "test_lost_creation_on_a_node_is_found": [
-        (wrong.RepeatsCreationQuietly, UNTAGGED),
-        (wrong.FindsNothing, ASYNCHRONOUS),
-        (wrong.FindsEverything, DEFAULT),
+        (creation_wrong.RepeatsCreationQuietly, UNTAGGED),
+        (creation_wrong.FindsNothing, ASYNCHRONOUS),
+        (creation_wrong.FindsEverything, DEFAULT),
     ],
     "test_marked_creations_are_told_apart": [
-        (wrong.IgnoresClaims, DEFAULT),
-        (wrong.FindsNothing, DEFAULT),
+        (creation_wrong.IgnoresClaims, DEFAULT),
+        (creation_wrong.FindsNothing, DEFAULT),
     ],
     "test_mutation_answered_5xx_is_unknown": [
         (wrong.LossIsUnavailable, DEFAULT),
         (wrong.RepeatsAssign, DEFAULT),
     ],
-    "test_nothing_is_found_of_what_was_not_sent": [(wrong.FindsEverything, DEFAULT)],
+    "test_nothing_is_found_of_what_was_not_sent": [(creation_wrong.FindsEverything, DEFAULT)],
     "test_operation_in_progress_settles": [
         (wrong.HidesProgress, ASYNCHRONOUS),
         (wrong.PendingIsRejected, ASYNCHRONOUS),

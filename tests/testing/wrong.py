@@ -234,54 +234,6 @@ class NamelessOperations(InMemoryIPProvider):
         return InProgress("", 0.0) if isinstance(result, InProgress) else result
 
 
-class CreatesTwice(InMemoryIPProvider):
-    def create(self, request: CreateRequest) -> Created:
-        super().create(replace(request, provider_id=None))
-        return super().create(request)
-
-
-class CreatesElsewhere(InMemoryIPProvider):
-    def create(self, request: CreateRequest) -> Created:
-        return super().create(replace(request, region="sim2"))
-
-
-class CreatesOnNoNode(InMemoryIPProvider):
-    def create(self, request: CreateRequest) -> Created:
-        return super().create(replace(request, provider_id=None))
-
-
-class CreatesBesideAFullNode(InMemoryIPProvider):
-    """Reports NodeInUse, and leaves an address behind."""
-
-    def create(self, request: CreateRequest) -> Created:
-        try:
-            return super().create(request)
-        except NodeInUse:
-            super().create(replace(request, provider_id=None))
-            raise
-
-
-class RepeatsCreation(InMemoryIPProvider):
-    """Sends a creation again when its answer is lost."""
-
-    def create(self, request: CreateRequest) -> Created:
-        try:
-            return super().create(request)
-        except OutcomeUnknown:
-            return super().create(request)
-
-
-class RepeatsCreationQuietly(InMemoryIPProvider):
-    """The same, but reports the loss after all."""
-
-    def create(self, request: CreateRequest) -> Created:
-        try:
-            return super().create(request)
-        except OutcomeUnknown:
-            super().create(replace(request, provider_id=None))
-            raise
-
-
 class LossIsUnavailable(InMemoryIPProvider):
     """Reports a lost answer as if nothing had been sent."""
 
@@ -296,27 +248,6 @@ class LossIsUnavailable(InMemoryIPProvider):
             return super().assign(address, provider_id)
         except OutcomeUnknown as error:
             raise Unavailable(error.message) from error
-
-
-class FindsNothing(InMemoryIPProvider):
-    def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
-        return ()
-
-
-class FindsEverything(InMemoryIPProvider):
-    """Takes any address for the creation's, known or not."""
-
-    def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
-        return tuple(self.list_addresses(()).values())
-
-
-class IgnoresClaims(InMemoryIPProvider):
-    """Compares with the known addresses although it has tags."""
-
-    def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
-        return tuple(
-            record for key, record in self.list_addresses(()).items() if key not in set(request.known_addresses)
-        )
 
 
 class QuotaIsRejected(InMemoryIPProvider):

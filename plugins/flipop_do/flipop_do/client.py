@@ -111,7 +111,6 @@ class DigitalOceanClient:
         self._token = _usable_token(context.credentials.get(CREDENTIAL_VARIABLE, ""))
         self.endpoint = _usable_endpoint(context.endpoint)
         self.timeout_seconds = context.timeout_seconds
-        self._reset_epoch_seconds: float | None = None
         self.api = self._new_api(context.user_agent)
 
     def __repr__(self) -> str:
@@ -188,7 +187,6 @@ class DigitalOceanClient:
         if not taken:
             raise self._unanswered(operation, cause, mutation=mutation, sent=attempt.sent) from None
         received = taken[-1]
-        self._remember(received.headers)
         if not 200 <= received.status < 300:
             raise self._refused(operation, received, scope, mutation=mutation)
         try:
@@ -263,17 +261,13 @@ class DigitalOceanClient:
         text = " ".join(message.replace(self._token, "***").split())
         return text if len(text) <= _MESSAGE_MAX_LENGTH else f"{text[: _MESSAGE_MAX_LENGTH - 1]}…"
 
-    def _remember(self, headers: Mapping[str, str]) -> None:
-        reset = _seconds(headers.get("ratelimit-reset"))
-        if reset is not None:
-            self._reset_epoch_seconds = reset
-
     def _retry_after_seconds(self, headers: Mapping[str, str]) -> float:
         """Return the pause a 429 asks for; ``ratelimit-reset`` is a Unix time, taken against the server's own clock."""
         now = _epoch_seconds(headers.get("date")) or time.time()
         wish = _seconds(headers.get("retry-after"))
         if wish is None:
-            until = _epoch_seconds(headers.get("retry-after")) or self._reset_epoch_seconds
+            # The reset of this very answer: an earlier one's is up to an hour away, and no word on this refusal.
+            until = _epoch_seconds(headers.get("retry-after")) or _seconds(headers.get("ratelimit-reset"))
             wish = until - now if until is not None and until > now else _RETRY_AFTER_DEFAULT_SECONDS
         return min(max(wish, 0.0), _RETRY_AFTER_MAX_SECONDS)
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from flipop_core.cluster import NODES, Query
+from flipop_core.cluster import NODES, PODS, Query
 from flipop_core.errors import (
     ClusterUnavailable,
 )
@@ -86,6 +86,49 @@ def test_a_silent_watch_is_given_up(api: HTTPKubeAPI, server: ScriptedServer, mo
     with pytest.raises(ClusterUnavailable, match="timed out"):
         list(api.watch(Query(NODES), resource_version="5", timeout_seconds=-10))
     assert time.monotonic() - began < 1.5
+
+
+def test_a_silent_watch_is_given_up_when_a_call_is_not_answered(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    """As when the network has forgotten all connections. One that has carried something since goes on."""
+    released = threading.Event()
+
+    def half_open(request: Request) -> None:
+        if "watch=true" in request.path and "namespaces" in request.path:
+            trickle(request)
+        elif "watch=true" in request.path:
+            request.begin_chunks()
+            released.wait(10)
+        else:
+            released.wait(10)
+            request.close_connection = True
+
+    server.script(half_open)
+    silent = api.watch(Query(NODES), resource_version="5")
+    lively = api.watch(Query(PODS, "default"), resource_version="5")
+    ended: list[str] = []
+
+    def follow() -> None:
+        ended.extend(str(event.type) for event in lively)
+        ended.append("end")
+
+    def unanswered() -> None:
+        with pytest.raises(ClusterUnavailable):
+            api.get(NODES, "", "a", timeout_seconds=0.3)
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    timer = threading.Timer(0.2, unanswered)
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(ClusterUnavailable, match="another call to the API server was not answered"):
+        list(silent)
+    assert time.monotonic() - began < 2.0
+    assert ended == []
+    timer.join()
+    lively.close()
+    follower.join()
+    assert ended == ["end"]
+    released.set()
 
 
 def test_closing_wakes_the_reader(api: HTTPKubeAPI, server: ScriptedServer) -> None:

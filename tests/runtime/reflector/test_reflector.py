@@ -147,6 +147,24 @@ def test_a_history_that_is_gone_is_listed_again(
     assert reflector.list_count == 2
 
 
+def test_a_history_lost_while_the_server_was_away_is_listed_at_once(api: InMemoryKubeAPI, start: Start) -> None:
+    """The wait that the absence has led to is over: the API server answers."""
+
+    class Growing(Backoff):
+        def next_seconds(self) -> float:
+            return 0.01 if super().next_seconds() < 0.02 else 30.0
+
+    reflector = start(backoff=Growing(0.01, 60.0, uniform=lambda least, _: least))
+    watching(api)
+    api.freeze()
+    api.break_watches()
+    api.add_node("new")
+    api.compact()
+    api.thaw()
+    wait_for(lambda: names(reflector) == ["new"], 5.0)
+    assert reflector.list_count == 2
+
+
 @pytest.mark.parametrize("code", [400, 410, 422])
 def test_errors_about_the_version_list_again(api: InMemoryKubeAPI, start: Start, changes: Changes, code: int) -> None:
     reflector = start()

@@ -8,7 +8,6 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,17 +19,6 @@ from flipop_core.config import Secrets
 TOKEN = "dop_v1_0123456789abcdef"
 
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level, hook, show = list(root.handlers), root.level, threading.excepthook, warnings.showwarning
-    yield
-    structlog.reset_defaults()
-    logging.captureWarnings(capture=False)
-    root.handlers[:], threading.excepthook, warnings.showwarning = handlers, hook, show
-    root.setLevel(level)
 
 
 def fail(error: Exception) -> None:
