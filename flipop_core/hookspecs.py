@@ -16,7 +16,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def flipop_ip_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-body]
+def flipop_ip_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-body]  # pluggy takes the signature alone
     """Return the factories of this plugin's IP providers, whose ``build`` makes an `IPProvider`.
 
     Called once, at start. Must be quick, make no call and import no SDK.
@@ -24,7 +24,7 @@ def flipop_ip_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-bo
 
 
 @hookspec
-def flipop_dns_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-body]
+def flipop_dns_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-body]  # pluggy takes the signature alone
     """Return the factories of this plugin's DNS providers, whose ``build`` makes a `DNSProvider`.
 
     Called once, at start. Must be quick, make no call and import no SDK.
@@ -32,7 +32,7 @@ def flipop_dns_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-b
 
 
 @hookspec
-def flipop_firewall_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-body]
+def flipop_firewall_providers() -> Sequence[ProviderFactory]:  # type: ignore[empty-body]  # pluggy takes the signature alone
     """Return the factories of this plugin's firewall providers, whose ``build`` makes a `FirewallProvider`.
 
     Called once, at start. Must be quick, make no call and import no SDK.

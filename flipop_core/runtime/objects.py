@@ -94,7 +94,9 @@ class ObjectWriter(Generic[V]):
             if new is not None:
                 self._reported[view.key] = (status, new.status)
 
-        return self._patch(view, {"status": patch}, "status", stored)
+        # Guarded: what a process sends too late, having been frozen, does not undo its successor's.
+        guard = {"resourceVersion": view.metadata.resource_version}
+        return self._patch(view, {"metadata": guard, "status": patch}, "status", stored)
 
     def event(self, view: V, reason: str, note: str, *, warning: bool = False) -> None:
         """Record an event about the object."""
