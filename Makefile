@@ -11,7 +11,7 @@ PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
 # Extra arguments: make test ARGS="-k planner", make bench ARGS="failover".
 ARGS ?=
 
-.PHONY: help setup demo test check bench controlplane crds constraints clean
+.PHONY: help setup demo test soak check bench controlplane crds constraints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -33,6 +33,17 @@ demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 
 test: setup ## all tests, against a real kube-apiserver and etcd
 	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n auto --dist loadfile $(ARGS)
+
+# How often each fault is injected by `make soak`, and for how many seconds what is frozen stays so.
+SOAK_RUNS ?= 10
+SOAK_SECONDS ?= 60
+
+soak: setup ## long random histories, and every fault SOAK_RUNS times; takes hours
+	FLIPOP_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --timeout=0 $(ARGS) tests/plan
+	rm -f $(VENV)/faults.jsonl
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" FLIPOP_FAULT_RUNS=$(SOAK_RUNS) \
+	  FLIPOP_FAULT_SECONDS=$(SOAK_SECONDS) FLIPOP_FAULT_REPORT=$(VENV)/faults.jsonl $(BIN)/pytest --timeout=0 $(ARGS) tests/faults
+	@$(BIN)/python -m tests.faults.report $(VENV)/faults.jsonl
 
 check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
