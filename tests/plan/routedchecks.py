@@ -7,6 +7,7 @@ from collections.abc import Collection
 from flipop_core.model import Key
 from flipop_core.plan.actions import Plan
 from flipop_core.plan.assess import assess, pool_addresses
+from flipop_core.plan.outcomes import FORGET_SECONDS
 from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.routedip import RoutedIPObservation, RoutedIPPlan, plan_routed_ip
 from flipop_core.resources.routed import FirewallEntries
@@ -29,6 +30,11 @@ def converge_routed(world: RoutedWorld) -> None:
     """Let faults stop and time pass until nothing happens any more."""
     world.ground.faults.clear()
     world.ground.firewalls.rule_limit = None
+    converge(world)
+    # Refusals of nodes are forgotten by time alone, which the next look reports.
+    world.now += 10 * FORGET_SECONDS
+    for key in sorted(world.process.pools):
+        world.process.reconcile(key)
     converge(world)
 
 

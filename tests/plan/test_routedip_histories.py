@@ -360,7 +360,7 @@ Histories.TestCase.settings = (
     settings(max_examples=4_000, stateful_step_count=70, deadline=None, suppress_health_check=list(HealthCheck))
     if os.environ.get("FLIPOP_HYPOTHESIS_PROFILE") == "soak"
     else settings(
-        max_examples=30,
+        max_examples=20,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
