@@ -26,7 +26,7 @@ from flipop_core.plan.actions import (
     UnassignAddress,
 )
 from flipop_core.plan.limits import Gate, delay_seconds, next_gate
-from flipop_core.plan.observed import Inventory, Operation
+from flipop_core.plan.observed import NEVER, Inventory, Operation
 from flipop_core.plan.outcomes import (
     Outcome,
     confirmation,
@@ -265,6 +265,9 @@ class Account:
                 self._listener.read_ended(self.ref, waiters, (), answer)
                 return
             self.read_gate = Gate()
+            if self.inventory.read_at == NEVER:
+                # What the process before this one did last may not show yet.
+                self._read_again(now + QUIET_SECONDS)
             records = self._kept(answer[0], started)
             self.inventory = inventory_read(self.inventory, wanted, records, now, whole_account=True)
             self._doubted = {address: moment for address, moment in self._doubted.items() if moment >= started}
@@ -322,8 +325,7 @@ class Account:
                 continue
             if records.get(address) != self.inventory.records.get(address):
                 # Stale, or moved behind our back: a read after the quiet time tells.
-                self._reread_at = min(self._reread_at, moment + QUIET_SECONDS + 0.1)
-                self._wake_at(self._reread_at)
+                self._read_again(moment + QUIET_SECONDS + 0.1)
             if address in self.inventory.records:
                 records[address] = self.inventory.records[address]
             else:
@@ -332,6 +334,10 @@ class Account:
             if operation.address in self.inventory.records:
                 records[operation.address] = self.inventory.records[operation.address]
         return records
+
+    def _read_again(self, moment: float) -> None:
+        self._reread_at = min(self._reread_at, moment)
+        self._wake_at(self._reread_at)
 
     def _watch_foreign_operations(self, now: float) -> None:
         """Follow operations on our addresses that this process did not start, until they end."""
