@@ -157,6 +157,7 @@ def test_a_pool_that_names_the_address_second_is_told_who_was_first(world: World
     routed = Routed(world, "a", "b")
     first, second = routed.machines
     routed.started(first, routedIP=address)
+    world.next_second()
     world.pool(ips=[address])
     message = str(world.until_reason("AddressError")["message"])
     assert f"RoutedIP {world.namespace}/web" in message
@@ -175,6 +176,7 @@ def test_a_routed_ip_that_names_the_address_second_is_told_who_was_first(world: 
     world.pool(ips=[address], match={"nodeLabel": world.label})
     world.until_active(1)
     holder = world.held()[address]
+    world.next_second()
     routed.service(first, second)
     routed.routed_ip(routedIP=address)
     message = routed.until_reason("AddressError")
@@ -192,6 +194,7 @@ def test_of_two_routed_ips_the_second_is_told_who_was_first(world: World) -> Non
     routed = Routed(world, "a")
     routed.started(*routed.machines, routedIP=address)
     routed.service(*routed.machines, name="other", host_ports=["80/TCP"])
+    world.next_second()
     routed.routed_ip("other", routedIP=address)
     assert f"RoutedIP {world.namespace}/web" in routed.until_reason("AddressError", "other")
     assert world.held() == {address: routed.machines[0].droplet_id}

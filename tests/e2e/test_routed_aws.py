@@ -165,7 +165,7 @@ def test_the_second_claimant_of_an_address_is_told_of_the_first(world: AWSWorld)
     routed = RoutedAWS(world, "a", "b")
     first, _ = routed.instances
     routed.started(first, routedIP=address)
-    time.sleep(1.0)  # creation timestamps count whole seconds
+    world.next_second()
     world.pool(ips=[address])
     assert f"RoutedIP {world.namespace}/web" in str(world.until_reason("AddressError")["message"])
     assert world.on() == {address: first.instance.id}

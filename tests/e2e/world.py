@@ -306,6 +306,10 @@ class World:
 
         return self.until(refused, f"Ready=False for {reason}", timeout_seconds)
 
+    def next_second(self) -> None:
+        """Wait until what is created has a later creation timestamp, which counts whole seconds."""
+        time.sleep(1.05 - time.time() % 1.0)
+
     def until_at_rest(self, quiet_seconds: float = 0.5) -> float:
         """Wait until neither resources nor what the provider has have changed for a while; return since when."""
 

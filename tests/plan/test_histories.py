@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from msgspec.structs import replace
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from flipop_core.errors import (
     AccessDenied,
@@ -25,11 +22,12 @@ from flipop_core.errors import (
     Unavailable,
     Unsupported,
 )
-from flipop_core.model import AddressRecord, Key, NodeView
+from flipop_core.model import AddressRecord, Key
 from flipop_core.providers import ProviderCapabilities
-from tests.plan.checks import check_account, check_plan, check_settled, converge, settle
-from tests.plan.cloud import REGION, Cloud, Fault, Machine
-from tests.plan.cluster import Cluster, Node
+from tests.plan.checks import check_account, check_plan, check_settled, converge
+from tests.plan.cloud import REGION, Cloud, Fault
+from tests.plan.cluster import Cluster
+from tests.plan.histories import NODES, WorldHistories, lengths, nodes
 from tests.plan.world import World
 
 GIVEN = ("192.0.2.1", "192.0.2.2", "198.51.100.1")
@@ -37,7 +35,6 @@ GIVEN = ("192.0.2.1", "192.0.2.2", "198.51.100.1")
 MISSING = "192.0.2.99"
 FOREIGN = "192.0.2.50"
 POOLS = (Key("FloatingIPPool", "web", "a"), Key("FloatingIPPool", "web", "b"))
-NODES = ("n1", "n2", "n3", "n4")
 
 FAULTS = (
     Fault(OutcomeUnknown("no answer"), effect=True),
@@ -54,17 +51,10 @@ FAULTS = (
 )
 
 pools = st.sampled_from(POOLS)
-nodes = st.sampled_from(NODES)
 
 
-class Histories(RuleBasedStateMachine):
+class Histories(WorldHistories):
     """One history."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.forgotten: set[str] = set()
-        self.machines = 0
-        self.world: World
 
     @initialize(
         atomic=st.booleans(),
@@ -118,53 +108,15 @@ class Histories(RuleBasedStateMachine):
             self.world.cluster.add_pool(key, f"2026-01-0{index + 1}T00:00:00Z", spec)
         self.world.process.watch()
 
-    def add_node(self, name: str) -> None:
-        self.machines += 1
-        provider_id = f"memory://{self.machines}"
-        self.world.cloud.machines[provider_id] = Machine(provider_id)
-        self.world.cluster.nodes[name] = Node(NodeView(name, provider_id=provider_id, ready=True))
-
     # -- the controller goes on --------------------------------------------------------------------------------------
 
     @rule(key=pools)
     def reconcile(self, key: Key) -> None:
-        process = self.world.process
-        process.watch()
-        if key in process.pools and process.pools[key].spec is not None:
-            process.reconcile(key)
-
-    @rule(choice=st.integers(0, 5), land=st.booleans())
-    def fly(self, choice: int, land: bool) -> None:
-        flights = self.world.process.flights
-        if not flights:
-            return
-        flight = flights[choice % len(flights)]
-        if not flight.departed:
-            flight.depart()
-        if land:
-            flights.remove(flight)
-            flight.land(flight.answer)
-
-    @rule(plans_first=st.booleans())
-    def run_on(self, plans_first: bool) -> None:
-        self.world.process.tick()
-        settle(self.world, plans_first=plans_first)
+        self.plan(key)
 
     @rule(seconds=st.sampled_from((0.3, 1.0, 5.0, 16.0, 65.0, 310.0, 700.0)))
     def wait(self, seconds: float) -> None:
-        self.world.advance(seconds)
-        self.world.process.tick()
-
-    @rule(delivered=st.lists(st.booleans(), max_size=4))
-    def restart(self, delivered: list[bool]) -> None:
-        for flight, arrives in zip(self.world.process.flights, delivered, strict=False):
-            if arrives and not flight.departed:
-                flight.depart()
-        self.world.restart()
-
-    @rule()
-    def pause_watch(self) -> None:
-        self.world.process.watching = not self.world.process.watching
+        self.pass_time(seconds)
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
@@ -172,20 +124,11 @@ class Histories(RuleBasedStateMachine):
     def fail_provider(self, faults: list[Fault]) -> None:
         self.world.cloud.faults.extend(faults)
 
-    @rule(effect=st.booleans())
-    def fail_cluster(self, effect: bool) -> None:
-        self.world.cluster.faults.append(effect)
-
     @rule(seconds=st.sampled_from((0.0, 1.0, 4.0)))
     def read_stale(self, seconds: float) -> None:
         self.world.cloud.stale_seconds = seconds
 
     # -- the cluster changes -----------------------------------------------------------------------------------------
-
-    @rule(name=nodes, ready=st.booleans())
-    def set_ready(self, name: str, ready: bool) -> None:
-        if (node := self.world.cluster.nodes.get(name)) is not None:
-            node.view = replace(node.view, ready=ready)
 
     @rule(name=nodes, ready=st.booleans())
     def set_pod(self, name: str, ready: bool) -> None:
@@ -196,18 +139,6 @@ class Histories(RuleBasedStateMachine):
     def set_label(self, name: str, labelled: bool) -> None:
         if (node := self.world.cluster.nodes.get(name)) is not None:
             node.labelled = labelled
-
-    @rule(name=nodes, machine_too=st.booleans())
-    def remove_node(self, name: str, machine_too: bool) -> None:
-        node = self.world.cluster.nodes.pop(name, None)
-        if node is not None and machine_too:
-            self.world.cloud.destroy(node.view.provider_id)
-
-    @rule(name=nodes)
-    def create_node(self, name: str) -> None:
-        if (node := self.world.cluster.nodes.get(name)) is not None:
-            self.world.cloud.destroy(node.view.provider_id)
-        self.add_node(name)
 
     @rule(
         address=st.sampled_from((*GIVEN, FOREIGN, "203.0.113.1", "203.0.113.2")), name=st.sampled_from((None, *NODES))
@@ -265,22 +196,6 @@ class Histories(RuleBasedStateMachine):
     def recorded(self) -> set[str]:
         return {address for pool in self.world.cluster.views().values() for address in pool.ledger.allocated}
 
-    def edit_spec(self, key: Key, **fields: Any) -> None:
-        cluster = self.world.cluster
-        if key not in cluster.pools:
-            return
-        cluster.edit_spec(key, {**cluster.pools[key]["spec"], **fields})
-        if cluster.view(key).metadata.deletion_timestamp is not None:
-            self.forget(key)
-
-    def forget(self, key: Key) -> None:
-        """Expect nothing more of what a pool that is being deleted leaves behind: given and retained addresses."""
-        pool = self.world.cluster.view(key)
-        self.forgotten |= set(pool.spec.ips) if pool.spec else set()
-        if pool.spec is None or pool.spec.reclaim_policy == "Retain" or not pool.metadata.finalizers:
-            self.forgotten |= set(pool.ledger.allocated)
-            self.forgotten |= {pool.ledger.pending.claim} if pool.ledger.pending else set()
-
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
@@ -297,15 +212,5 @@ class Histories(RuleBasedStateMachine):
         check_settled(self.world, self.forgotten)
 
 
-Histories.TestCase.settings = (
-    settings(max_examples=4_000, stateful_step_count=70, deadline=None, suppress_health_check=list(HealthCheck))
-    if os.environ.get("FLIPOP_HYPOTHESIS_PROFILE") == "soak"
-    else settings(
-        max_examples=80,
-        stateful_step_count=40,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-)
+Histories.TestCase.settings = lengths(80)
 TestHistories = Histories.TestCase

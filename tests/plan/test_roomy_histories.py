@@ -16,7 +16,8 @@ from flipop_core.providers import ProviderCapabilities
 from tests.plan.checks import check_plan, check_selection
 from tests.plan.cloud import REGION, Cloud
 from tests.plan.cluster import Cluster
-from tests.plan.test_histories import FOREIGN, GIVEN, NODES, POOLS, Histories, nodes, pools
+from tests.plan.histories import NODES, nodes
+from tests.plan.test_histories import FOREIGN, GIVEN, POOLS, Histories, pools
 from tests.plan.world import World
 
 TAGGED = ("192.0.2.1", "192.0.2.2", FOREIGN, "192.0.2.60")

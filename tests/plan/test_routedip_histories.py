@@ -5,22 +5,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from msgspec.structs import replace
+from hypothesis.stateful import initialize, invariant, rule
 
 from flipop_core.errors import AccessDenied, Busy, OutcomeUnknown, QuotaExceeded, RateLimited, Rejected, Unavailable
-from flipop_core.model import AddressRecord, Key, NodeView
+from flipop_core.model import AddressRecord, Key
 from flipop_core.plan.service import ServicePort
 from flipop_core.providers import FirewallRule, ProviderCapabilities
 from flipop_core.resources.routed import RoutedIPIssuerSpec
-from tests.plan.checks import check_account, check_plan, settle
-from tests.plan.cloud import REGION, Fault, Machine
-from tests.plan.cluster import Node
+from tests.plan.checks import check_account, check_plan
+from tests.plan.cloud import REGION, Fault
+from tests.plan.histories import NODES, WorldHistories, lengths, nodes
 from tests.plan.routedchecks import check_capacity, check_settled_routed, converge_routed
 from tests.plan.routedcluster import RoutedCloud, RoutedCluster, Service
 from tests.plan.routedworld import RoutedWorld
@@ -29,7 +26,6 @@ GIVEN = ("192.0.2.1", "192.0.2.2")
 FOREIGN = "192.0.2.50"
 ROUTED = tuple(Key("RoutedIP", "web", name) for name in ("r1", "r2", "r3"))
 POOL = Key("FloatingIPPool", "web", "pool")
-NODES = ("n1", "n2", "n3", "n4")
 FIREWALLS = ("fw", "other")
 NAMES = ("", "fw", "firewall-1", "other")
 """How a RoutedIP may name its firewall: ``firewall-1`` is the ID of ``fw``."""
@@ -67,18 +63,17 @@ FIREWALL_FAULTS = (
 )
 
 routed = st.sampled_from(ROUTED)
-nodes = st.sampled_from(NODES)
 firewalls = st.sampled_from(FIREWALLS)
 
 
-class Histories(RuleBasedStateMachine):
+class Histories(WorldHistories):
     """One history."""
+
+    world: RoutedWorld
 
     def __init__(self) -> None:
         super().__init__()
-        self.forgotten: set[str] = set()
-        self.machines = self.created = 0
-        self.world: RoutedWorld
+        self.created = 0
 
     @initialize(
         atomic=st.booleans(),
@@ -140,54 +135,15 @@ class Histories(RuleBasedStateMachine):
         }
         self.add(key, spec)
 
-    def add_node(self, name: str) -> None:
-        self.machines += 1
-        provider_id = f"memory://{self.machines}"
-        self.world.cloud.machines[provider_id] = Machine(provider_id)
-        created = f"2026-01-01T00:{self.machines % 60:02}:00Z"
-        self.world.cluster.nodes[name] = Node(NodeView(name, provider_id=provider_id, ready=True, created=created))
-
     # -- the controller goes on --------------------------------------------------------------------------------------
 
     @rule(key=st.sampled_from((*ROUTED, POOL)))
     def reconcile(self, key: Key) -> None:
-        process = self.world.process
-        process.watch()
-        if key in process.pools and process.pools[key].spec is not None:
-            process.reconcile(key)
-
-    @rule(choice=st.integers(0, 5), land=st.booleans())
-    def fly(self, choice: int, land: bool) -> None:
-        flights = self.world.process.flights
-        if not flights:
-            return
-        flight = flights[choice % len(flights)]
-        if not flight.departed:
-            flight.depart()
-        if land:
-            flights.remove(flight)
-            flight.land(flight.answer)
-
-    @rule(plans_first=st.booleans())
-    def run_on(self, plans_first: bool) -> None:
-        self.world.process.tick()
-        settle(self.world, plans_first=plans_first)
+        self.plan(key)
 
     @rule(seconds=st.sampled_from((0.3, 1.0, 2.0, 6.0, 65.0, 310.0, 700.0)))
     def wait(self, seconds: float) -> None:
-        self.world.advance(seconds)
-        self.world.process.tick()
-
-    @rule(delivered=st.lists(st.booleans(), max_size=4))
-    def restart(self, delivered: list[bool]) -> None:
-        for flight, arrives in zip(self.world.process.flights, delivered, strict=False):
-            if arrives and not flight.departed:
-                flight.depart()
-        self.world.restart()
-
-    @rule()
-    def pause_watch(self) -> None:
-        self.world.process.watching = not self.world.process.watching
+        self.pass_time(seconds)
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
@@ -199,16 +155,7 @@ class Histories(RuleBasedStateMachine):
     def fail_firewalls(self, faults: list[Fault]) -> None:
         self.world.ground.faults.extend(faults)
 
-    @rule(effect=st.booleans())
-    def fail_cluster(self, effect: bool) -> None:
-        self.world.cluster.faults.append(effect)
-
     # -- the cluster changes -----------------------------------------------------------------------------------------
-
-    @rule(name=nodes, ready=st.booleans())
-    def set_ready(self, name: str, ready: bool) -> None:
-        if (node := self.world.cluster.nodes.get(name)) is not None:
-            node.view = replace(node.view, ready=ready)
 
     @rule(service=st.sampled_from(SERVICES), where=st.sets(nodes))
     def move_endpoints(self, service: str, where: set[str]) -> None:
@@ -218,23 +165,11 @@ class Histories(RuleBasedStateMachine):
     def change_ports(self, service: str, ports: tuple[ServicePort, ...]) -> None:
         self.world.cluster.services[service].ports = ports
 
-    @rule(name=nodes, machine_too=st.booleans())
-    def remove_node(self, name: str, machine_too: bool) -> None:
-        node = self.world.cluster.nodes.pop(name, None)
-        if node is not None and machine_too:
-            self.world.cloud.destroy(node.view.provider_id)
-
     @rule(name=nodes)
     def lose_machine(self, name: str) -> None:
         """Let the machine go while its Node stays, Ready for good."""
         if (node := self.world.cluster.nodes.get(name)) is not None:
             self.world.cloud.destroy(node.view.provider_id)
-
-    @rule(name=nodes)
-    def create_node(self, name: str) -> None:
-        if (node := self.world.cluster.nodes.get(name)) is not None:
-            self.world.cloud.destroy(node.view.provider_id)
-        self.add_node(name)
 
     @rule(address=st.sampled_from((*GIVEN, FOREIGN)), name=st.sampled_from((None, *NODES)))
     def move_behind_the_back(self, address: str, name: str | None) -> None:
@@ -270,21 +205,21 @@ class Histories(RuleBasedStateMachine):
     @rule(key=routed, name=st.sampled_from(NAMES))
     def rename_firewall(self, key: Key, name: str) -> None:
         self.world.placed = {address: place for address, place in self.world.placed.items() if place[0] != key}
-        self.edit(key, routedIPFirewallName=name)
+        self.edit_spec(key, routedIPFirewallName=name)
 
     @rule(key=routed, service=st.sampled_from(SERVICES))
     def change_service(self, key: Key, service: str) -> None:
-        self.edit(key, serviceRef={"name": service})
+        self.edit_spec(key, serviceRef={"name": service})
 
     @rule(key=routed, issuer=st.sampled_from(tuple(ISSUERS)))
     def change_issuer(self, key: Key, issuer: str) -> None:
         self.world.placed = {address: place for address, place in self.world.placed.items() if place[0] != key}
-        self.edit(key, issuerRef={"name": issuer})
+        self.edit_spec(key, issuerRef={"name": issuer})
 
     @rule(key=routed, address=st.sampled_from(("", *GIVEN)))
     def change_address(self, key: Key, address: str) -> None:
         self.world.placed = {address: place for address, place in self.world.placed.items() if place[0] != key}
-        self.edit(key, routedIP=address)
+        self.edit_spec(key, routedIP=address)
 
     @rule(
         key=routed,
@@ -305,24 +240,7 @@ class Histories(RuleBasedStateMachine):
     @rule(desired=st.integers(1, 3))
     def scale_pool(self, desired: int) -> None:
         if POOL in self.world.cluster.pools:
-            self.edit(POOL, desiredIPs=desired)
-
-    def edit(self, key: Key, **fields: Any) -> None:
-        cluster = self.world.cluster
-        if key not in cluster.pools:
-            return
-        cluster.edit_spec(key, {**cluster.pools[key]["spec"], **fields})
-        if cluster.view(key).metadata.deletion_timestamp is not None:
-            self.forget(key)
-
-    def forget(self, key: Key) -> None:
-        """Expect nothing more of what is left behind: given and retained addresses."""
-        pool = self.world.cluster.view(key)
-        assert pool.spec is not None
-        self.forgotten |= set(pool.spec.ips)
-        if pool.spec.reclaim_policy == "Retain" or not pool.metadata.finalizers:
-            self.forgotten |= set(pool.ledger.allocated)
-            self.forgotten |= {pool.ledger.pending.claim} if pool.ledger.pending else set()
+            self.edit_spec(POOL, desiredIPs=desired)
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
@@ -356,15 +274,5 @@ class Histories(RuleBasedStateMachine):
         check_settled_routed(self.world, self.forgotten, present)
 
 
-Histories.TestCase.settings = (
-    settings(max_examples=4_000, stateful_step_count=70, deadline=None, suppress_health_check=list(HealthCheck))
-    if os.environ.get("FLIPOP_HYPOTHESIS_PROFILE") == "soak"
-    else settings(
-        max_examples=20,
-        stateful_step_count=40,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-)
+Histories.TestCase.settings = lengths(20)
 TestHistories = Histories.TestCase
