@@ -32,7 +32,7 @@ demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 	$(BIN)/flipop demo $(ARGS)
 
 test: setup ## all tests, against a real kube-apiserver and etcd
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n auto --dist loadfile $(ARGS)
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile $(ARGS)
 
 # How often each fault is injected by `make soak`, and for how many seconds what is frozen stays so.
 SOAK_RUNS ?= 10

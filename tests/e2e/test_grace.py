@@ -28,6 +28,7 @@ def test_a_node_that_recovers_in_time_keeps_its_address(running: World) -> None:
     message = world.until_reason("Grace")["message"]
     assert message.startswith(f"0 of 1 addresses are active; {address}: the node is not Ready; the address moves at 20")
     assert message.endswith(f"unless {node.name} is Ready again")
+    world.until_at_rest()
     version = world.resource()["metadata"]["resourceVersion"]
     world.stays(lambda: world.resource()["metadata"]["resourceVersion"], version, 2.0)
     assert len(world.events("Grace")) == 1
