@@ -17,7 +17,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from flipop_core.errors import ConfigError
+from flipop_core.errors import ConfigError, shortened
+from flipop_core.loggers import get_logger
 from flipop_core.providers import CredentialSpec, ProviderFactory
 
 LEASE_NAME = "floating-ip-pool-controller-leader-election"
@@ -118,7 +119,7 @@ def parse_bind_address(text: str) -> BindAddress:
         usable = not re.search(r"[\s:/@\[\]]", host)
     if not (colon and usable and re.fullmatch(r"[0-9]{1,5}", port) and int(port) <= 65535):
         raise ConfigError(
-            f"metrics_bind_addr: {text!r}: write HOST:PORT, for example :8080, 127.0.0.1:8080 or [::1]:8080, "
+            f"metrics_bind_addr: {shortened(text)}: write HOST:PORT, for example :8080, 127.0.0.1:8080 or [::1]:8080, "
             "or nothing to serve no metrics"
         )
     return BindAddress(host, int(port))
@@ -275,9 +276,7 @@ def _is_loopback(host: str) -> bool:
 @functools.cache
 def _warn_of_plain_http(variable: str, host: str) -> None:
     """Warn once for each variable and host: a provider that cannot be built is tried again and again."""
-    import structlog
-
-    structlog.get_logger(__name__).warning(
+    get_logger(__name__).warning(
         "API URL is http: credentials cross the network unencrypted", variable=variable, host=host
     )
 

@@ -6,6 +6,10 @@ import re
 
 import idna
 
+from flipop_core.errors import shortened
+
+_LONGEST_TEXT = 1000
+
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _ZONE_ID = re.compile(r"[0-9a-f]{32}|Z[0-9A-Z]{7,31}")
 _DOTS = re.compile(r"[.\u3002\uff0e\uff61]")  # those that IDNA takes for one
@@ -53,17 +57,19 @@ def record_fqdn(record_name: str, zone: str) -> str:
     if fqdn == apex or fqdn.endswith(f".{apex}"):
         return fqdn
     if absolute:
-        raise DNSNameError(f"{name} does not lie in zone {apex}")
+        raise DNSNameError(f"{shortened(name)} does not lie in zone {apex}")
     return _checked(f"{fqdn}.{apex}")
 
 
 def check_name(fqdn: str) -> None:
     """Raise DNSNameError unless the text is a DNS name in canonical form."""
     if _canonical(fqdn) != fqdn:
-        raise DNSNameError(f"{fqdn!r} is not in canonical form")
+        raise DNSNameError(f"{shortened(fqdn)} is not in canonical form")
 
 
 def _canonical(name: str) -> str:
+    if len(name) > _LONGEST_TEXT:  # what is no ASCII takes time by the square of its length
+        raise DNSNameError(f"the name has {len(name)} characters, at most 253 are allowed")
     labels = _DOTS.split(name.strip())
     if not labels[-1]:
         labels.pop()  # the trailing dot
@@ -80,11 +86,11 @@ def _ascii_label(label: str, *, first: bool) -> str:
         try:
             text = idna.encode(label, uts46=True).decode()
         except idna.IDNAError as error:
-            raise DNSNameError(f"{label!r} is no label of a DNS name: {error}") from None
+            raise DNSNameError(f"{shortened(label)} is no label of a DNS name: {str(error)[:200]}") from None
     if not _LABEL.fullmatch(text):
         raise DNSNameError(
-            f"{label!r} is no label of a DNS name: 1 to 63 letters, digits, '-' and '_', none of '-' at its ends; '*' "
-            "only as the first"
+            f"{shortened(label)} is no label of a DNS name: 1 to 63 letters, digits, '-' and '_', none of '-' at its "
+            "ends; '*' only as the first"
         )
     return text
 

@@ -31,6 +31,8 @@
 
 from __future__ import annotations
 
+import reprlib
+
 
 class FlipopError(Exception):
     """Base of every error the project raises on purpose."""
@@ -52,7 +54,7 @@ class ResourceInvalid(ConfigError):
         self.value = value
         self.mend = mend
         self.reason = reason
-        super().__init__(f"{field}: {_shorten(value)}: {mend}")
+        super().__init__(f"{field}: {shortened(value)}: {mend}")
 
     def __eq__(self, other: object) -> bool:
         """Whether the same thing is wrong: a view that holds it is then equal to one decoded anew."""
@@ -196,6 +198,17 @@ class Forbidden(ClusterError):
     """The account is known and lacks the permission."""
 
 
-def _shorten(value: object, limit: int = 80) -> str:
-    text = repr(value)
+def shortened(value: object, limit: int = 80) -> str:
+    """Return ``repr(value)`` in one line of at most ``limit`` characters, however large or deep the value is."""
+    try:
+        text = repr(value[:limit]) if isinstance(value, str) and len(value) > limit else _brief.repr(value)
+    except ValueError:  # an integer of thousands of digits has no text
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+_brief = reprlib.Repr()
+_brief.maxlevel = 6
+_brief.maxdict = _brief.maxlist = _brief.maxtuple = 20
+_brief.maxstring = _brief.maxlong = _brief.maxother = 200
+_brief.fillvalue = "…"

@@ -61,6 +61,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     ``provider_id`` is ``spec.providerID``, empty when the cloud controller has not set it.
     ``ready`` is condition Ready=True; ``ready_since`` the RFC 3339 time of that condition's last transition.
+    ``deleted_at`` is when a node that is ``deleting`` was deleted (RFC 3339).
     ``reserved_ipv4`` and ``reserved_ipv6`` are the annotations ``flipop.digitalocean.com/ipv4-reserved-ip`` and
     ``…/ipv6-reserved-ip``, empty when absent.
     """
@@ -77,6 +78,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     addresses: tuple[NodeAddress, ...] = ()
     reserved_ipv4: str = ""
     reserved_ipv6: str = ""
+    deleted_at: str = ""
 
     def reserved(self, family: str) -> str:
         """Return the annotation's floating IP of a family, ``IPv4`` or ``IPv6``."""

@@ -80,6 +80,27 @@ class ProviderContext(msgspec.Struct, frozen=True, gc=False):
     __str__ = __repr__
 
 
+class RateLimit(msgspec.Struct, frozen=True, gc=False):
+    """What an answer said of the vendor's rate limit: how many requests it allows, and how many it leaves.
+
+    ``seen_at`` is when the answer came, in seconds of `time.monotonic`.
+    """
+
+    limit: int
+    remaining: int
+    seen_at: float
+
+
+@runtime_checkable
+class ReportsRateLimit(Protocol):
+    """What a provider of any role may have besides: one whose vendor's answers tell of a rate limit. For metrics."""
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer said, None before there was one. Makes no call, and may be read by any thread."""
+        ...
+
+
 @runtime_checkable
 class IPProvider(Protocol):
     """Floating, reserved or elastic IP addresses and the nodes that hold them."""

@@ -30,6 +30,7 @@ from flipop_core.providers import (
     ProviderContext,
     ProviderFactory,
 )
+from flipop_core.versions import plugin_api_problem
 
 Role = Literal["ip", "dns", "firewall"]
 
@@ -141,7 +142,7 @@ class ProviderRegistry:
             mend = f"reinstall or uninstall {distribution or 'its distribution'}"
             found = _Found({}, [f"cannot be imported: {_shown(failure)}: {mend}"])
         else:
-            found = self._without_taken(_ask(point.name, plugin))
+            found = self._without_taken(_ask(point.name, plugin, distribution))
         problem = PluginLoadError(point.name, "; ".join(found.problems)) if found.problems else None
         self._add(PluginInfo(point.name, distribution, version, _frozen(found.roles), problem))
 
@@ -296,9 +297,15 @@ def _breaches(provider: object, role: Role) -> list[str]:
 # -- asking one plugin -----------------------------------------------------------------------------------------------
 
 
-def _ask(name: str, plugin: object) -> _Found:
-    """Call the plugin's hooks and sort what they return into good factories and problems."""
+def _ask(name: str, plugin: object, distribution: str = "") -> _Found:
+    """Call the plugin's hooks and sort what they return into good factories and problems.
+
+    The hooks of a plugin for another plugin API are not called: what they return may mean something else there.
+    """
     found = _Found({}, [])
+    if mismatch := plugin_api_problem(plugin, distribution):
+        found.problems.append(mismatch)
+        return found
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
     try:

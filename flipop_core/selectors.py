@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from flipop_core.errors import shortened
+
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -70,7 +72,7 @@ def parse_selector(text: str) -> Selector:
         requirements.append(requirement)
         if position < len(tokens):
             if tokens[position] != ",":
-                raise SelectorError(f"expected ',' before {tokens[position]!r}")
+                raise SelectorError(f"expected ',' before {shortened(tokens[position])}")
             position += 1
             if position == len(tokens):
                 raise SelectorError("nothing after the last ','")
@@ -84,7 +86,7 @@ def _tokenize(text: str) -> list[str]:
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None:  # every character starts some token, so this is a defect
-            raise SelectorError(f"cannot read {text[position:]!r}")
+            raise SelectorError(f"cannot read {shortened(text[position:])}")
         tokens.append(match[1])
         position = match.end()
     return tokens
@@ -113,7 +115,7 @@ def _value_after(tokens: list[str], position: int) -> tuple[str, int]:
 
 def _value_list(tokens: list[str], position: int, operator: str) -> tuple[tuple[str, ...], int]:
     if _token(tokens, position, f"'(' after '{operator}'") != "(":
-        raise SelectorError(f"expected '(' after '{operator}', found {tokens[position]!r}")
+        raise SelectorError(f"expected '(' after '{operator}', found {shortened(tokens[position])}")
     position += 1
     values: set[str] = set()
     while True:  # a value, which may be empty, and what follows it
@@ -125,7 +127,7 @@ def _value_list(tokens: list[str], position: int, operator: str) -> tuple[tuple[
             position += 1
         end = _token(tokens, position, "',' or ')'")
         if end not in (",", ")"):
-            raise SelectorError(f"expected ',' or ')' before {end!r}")
+            raise SelectorError(f"expected ',' or ')' before {shortened(end)}")
         position += 1
         if end == ")":
             return tuple(sorted(values)), position
@@ -140,10 +142,11 @@ def _token(tokens: list[str], position: int, expected: str) -> str:
 def _key(text: str) -> str:
     prefix, slash, name = text.rpartition("/")
     if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
-        raise SelectorError(f"{prefix!r} is no DNS subdomain, as the part of a label key before '/' must be")
+        raise SelectorError(f"{shortened(prefix)} is no DNS subdomain, as the part of a label key before '/' must be")
     if not _NAME.fullmatch(name):
         raise SelectorError(
-            f"{text!r} is no label key: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+            f"{shortened(text)} is no label key: at most 63 letters, digits, '-', '_' and '.', a letter or digit at "
+            "both ends"
         )
     return text
 
@@ -151,6 +154,7 @@ def _key(text: str) -> str:
 def _value(text: str) -> str:
     if not _VALUE.fullmatch(text):
         raise SelectorError(
-            f"{text!r} is no label value: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+            f"{shortened(text)} is no label value: at most 63 letters, digits, '-', '_' and '.', a letter or digit at "
+            "both ends"
         )
     return text

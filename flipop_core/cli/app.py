@@ -11,7 +11,18 @@ from typing import Any, TypeVar
 
 import click
 
-from flipop_core.cli.frame import Group, debugging, load_registry, load_usable_registry, note_debug, section
+from flipop_core.cli.completion import SHELLS, completion_script
+from flipop_core.cli.frame import (
+    BadInput,
+    Group,
+    debugging,
+    exit_codes,
+    load_registry,
+    load_usable_registry,
+    note_debug,
+    section,
+)
+from flipop_core.cli.terminal import progress
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError
 
@@ -74,6 +85,19 @@ def _controller_options(command: F) -> F:
         "flipop crds | kubectl apply -f -",
         "flipop plan                      what `run` would do now",
         "flipop run                       do it, and keep at it",
+        "flipop status                    what has become of it, and why",
+    )
+    + section(
+        "Exit code",
+        "0  done, and nothing is wrong",
+        "1  it failed; or `flipop validate` has found something",
+        "2  wrong usage; but of `plan`: there is something to do, of `status`: something is not ready",
+    )
+    + section(
+        "Environment",
+        "NO_COLOR, FORCE_COLOR   never, or always, write colours",
+        "KUBECONFIG              kubeconfig files, as for kubectl",
+        "Credentials             see `flipop providers`",
     ),
 )
 @_controller_options
@@ -89,7 +113,8 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
 
 @cli.command(
-    epilog=section(
+    epilog=exit_codes("run")
+    + section(
         "Examples",
         "flipop run                                      in a pod, or with ~/.kube/config",
         "flipop run --kubeconfig ./kubeconfig --debug",
@@ -144,7 +169,10 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 
 def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     del options["keep_last_record"]  # always so
-    settings = Settings(leader_election=not options.pop("no_leader_election", False), **options)
+    try:
+        settings = Settings(leader_election=not options.pop("no_leader_election", False), **options)
+    except ConfigError as error:
+        raise BadInput(str(error)) from error
     from flipop_core.cli.stopping import stop_on_signals
 
     stop = threading.Event()
@@ -156,12 +184,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
 
 
 @cli.command(
-    epilog=section(
-        "Exit code",
-        "0  there is nothing to do",
-        "1  it could not be found out",
-        "2  there is something to do",
-    )
+    epilog=exit_codes("plan")
     + section(
         "Examples",
         "flipop plan",
@@ -193,7 +216,8 @@ def plan(
     from flipop_core.cli.output import plan_exit_code, planned_resource, plans_as_json, plans_as_text
     from flipop_core.runtime.planning import make_plans
 
-    plans = make_plans(settings, registry, namespace, names)
+    with progress("reading the cluster and the providers"):
+        plans = make_plans(settings, registry, namespace, names)
     made = {planned_resource(plan).rpartition("/")[2] for plan in plans}
     unknown = sorted(set(names) - made)
     if unknown:
@@ -204,12 +228,7 @@ def plan(
 
 
 @cli.command(
-    epilog=section(
-        "Exit code",
-        "0  everything is ready",
-        "1  the cluster cannot be read",
-        "2  something is not ready",
-    )
+    epilog=exit_codes("status")
     + section(
         "Examples",
         "flipop status",
@@ -243,7 +262,11 @@ def status(
     from flipop_core.runtime.overview import read_overview
 
     configure_logging(debug=debug, quiet=True)
-    overview = read_overview(kubeconfig, context, namespace, names)
+    refused: list[str] = []
+    with progress("reading the cluster"):
+        overview = read_overview(kubeconfig, context, namespace, names, refused)
+    for right in refused:
+        click.echo(f"flipop: {right}", err=True)
     found = {row["name"] for rows in overview.values() for row in rows}
     if unknown := sorted(set(names) - found):
         where = f"namespace {namespace}" if namespace else "any namespace"
@@ -256,11 +279,7 @@ def status(
 
 
 @cli.command(
-    epilog=section(
-        "Exit code of --verify",
-        "0  all credentials that are set are good",
-        "1  one is refused or could not be verified",
-    )
+    epilog=exit_codes("providers")
     + section(
         "Examples",
         "flipop providers",
@@ -289,7 +308,8 @@ def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> Non
     if verify:
         from flipop_core.cli.verify import GOOD, verify_providers, with_verdicts
 
-        verdicts = verify_providers(registry, os.environ)
+        with progress("asking the providers"):
+            verdicts = verify_providers(registry, os.environ)
         described = with_verdicts(described, verdicts)
         good = all(verdict == GOOD for verdict in verdicts.values())
     if output == "json":
@@ -300,11 +320,7 @@ def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> Non
 
 
 @cli.command(
-    epilog=section(
-        "Exit code",
-        "0  nothing is wrong",
-        "1  something is, or a file cannot be read",
-    )
+    epilog=exit_codes("validate")
     + section(
         "Examples",
         "flipop validate pool.yaml",
@@ -325,18 +341,25 @@ def validate(ctx: click.Context, files: tuple[str, ...], debug: bool) -> None:
     from flipop_core.cli.output import counted, printable
     from flipop_core.cli.validate import check_file
 
-    checked = [check_file(file, registry) for file in files]
+    checked, unread = [], 0
+    for file in files:
+        try:
+            checked.append(check_file(file, registry))
+        except BadInput as error:
+            unread += 1
+            click.echo(f"flipop: {printable(str(error))}", err=True)
     findings = [finding for each in checked for finding in each.findings]
     for finding in findings:
         click.echo(printable(str(finding)))
     resources, others = sum(each.resources for each in checked), sum(each.others for each in checked)
     passed_over = f", {counted(others, 'other object')} passed over" if others else ""
     click.echo(f"{resources} checked, {counted(len(findings), 'problem')}{passed_over}", err=True)
-    ctx.exit(1 if findings else 0)
+    ctx.exit(2 if unread else 1 if findings else 0)
 
 
 @cli.command(
-    epilog=section(
+    epilog=exit_codes("crds")
+    + section(
         "Examples",
         "flipop crds | kubectl apply -f -",
         "flipop crds --output-dir deploy/crds",
@@ -369,7 +392,8 @@ def crds(output_dir: Path | None) -> None:
 
 
 @cli.command(
-    epilog=section(
+    epilog=exit_codes("demo")
+    + section(
         "Examples",
         "flipop demo",
         "flipop demo --once | less",
@@ -398,7 +422,26 @@ def demo(ctx: click.Context, once: bool, speed: float) -> None:
     ctx.exit(run_demo(once=once, speed=speed))
 
 
-@cli.command()
+@cli.command(
+    epilog=exit_codes("completion")
+    + section(
+        "Examples",
+        "flipop completion bash > /etc/bash_completion.d/flipop",
+        'flipop completion zsh > "${fpath[1]}/_flipop"',
+        "flipop completion fish > ~/.config/fish/completions/flipop.fish",
+    )
+    + section("For this shell only", 'eval "$(flipop completion bash)"')
+)
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(SHELLS)))
+def completion(shell: str) -> None:
+    """Print the script that lets a shell complete commands and flags.
+
+    SHELL is bash (4.4 or newer), zsh or fish.
+    """
+    click.echo(completion_script(cli, shell), nl=False)
+
+
+@cli.command(epilog=exit_codes("version"))
 def version() -> None:
     """Print the version."""
     from flipop_core import __version__

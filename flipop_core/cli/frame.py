@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,39 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
+EXIT_CODES: Mapping[str, Mapping[int, str]] = {
+    "run": {0: "it was stopped by a signal", 1: "it could not start", 2: "wrong usage, or a flag's value is bad"},
+    "plan": {
+        0: "there is nothing to do",
+        1: "it could not be found out, or wrong usage",
+        2: "there is something to do",
+    },
+    "status": {
+        0: "everything is ready",
+        1: "the cluster cannot be read, or wrong usage",
+        2: "something is not ready",
+    },
+    "validate": {0: "nothing is wrong", 1: "something is wrong", 2: "a file cannot be read, or wrong usage"},
+    "providers": {0: "done", 1: "--verify: credentials are refused or could not be verified", 2: "wrong usage"},
+    "crds": {0: "done", 1: "the files could not be written", 2: "wrong usage"},
+    "demo": {0: "done", 1: "a step did not end as it should", 2: "wrong usage"},
+    "completion": {0: "done", 2: "wrong usage"},
+    "version": {0: "done", 2: "wrong usage"},
+}
+"""What each command's exit codes mean. `plan` and `status` answer with 2, so that their wrong usage is 1."""
+
+_ANSWER_2 = ("plan", "status")
+
+
+class BadInput(ConfigError):
+    """What was given on the command line cannot be used: exit code 2."""
+
+
+def exit_codes(command: str) -> str:
+    """Return the part of a command's help that says what its exit codes mean."""
+    return section("Exit code", *(f"{code}  {meaning}" for code, meaning in EXIT_CODES[command].items()))
+
+
 def section(title: str, *lines: str) -> str:
     """Return a part of a help text whose lines are not wrapped."""
     return "\n".join(["\b", f"{title}:", *(f"  {line}" for line in lines), "", ""])
@@ -35,7 +68,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """The root: wrong usage exits with 1, since 2 is an answer of `flipop plan`; errors are one line each."""
+    """The root: errors are one line each, with the exit codes of `EXIT_CODES`."""
 
     command_class = Command
 
@@ -43,24 +76,30 @@ class Group(click.Group):
         """Parse, after ``--flag=true`` has become ``--flag`` and ``--flag=false`` nothing."""
         return super().parse_args(ctx, list(_without_flag_values(self.params, args)))
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse the root's arguments."""
-        with _usage_errors_exit_with_1():
-            return super().make_context(info_name, args, parent, **extra)
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; guess what one that does not exist was to be."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            if guesses := difflib.get_close_matches(args[0], self.list_commands(ctx), n=1):
+                error.message = f"{error.message.rstrip('.')}. Did you mean {guesses[0]!r}?"
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. An expected error is one line, a defect a log line with its traceback."""
         try:
-            with _usage_errors_exit_with_1():
+            with _usage_errors_exit_as_documented():
                 return super().invoke(ctx)
         except FlipopError as error:
             if debugging(ctx):
                 _log_defect("the command failed")
             secrets = Secrets.of_environment(os.environ, ctx.meta.get(_FACTORIES, ()))
             click.echo(f"flipop: {redact(str(error), secrets)}", err=True)
-            ctx.exit(1)
+            ctx.exit(2 if isinstance(error, BadInput) else 1)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception:
@@ -73,11 +112,13 @@ class _WrongUsage(click.UsageError):
 
 
 @contextmanager
-def _usage_errors_exit_with_1() -> Iterator[None]:
+def _usage_errors_exit_as_documented() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        raise _WrongUsage(error.format_message(), error.ctx) from error
+        if error.ctx is not None and error.ctx.info_name in _ANSWER_2:
+            raise _WrongUsage(error.format_message(), error.ctx) from error
+        raise
 
 
 def _without_flag_values(params: Iterable[click.Parameter], args: Sequence[str]) -> Iterator[str]:

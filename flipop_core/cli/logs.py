@@ -21,6 +21,7 @@ import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.processors import StackInfoRenderer, TimeStamper, format_exc_info
 
+from flipop_core.cli.terminal import uses_colors
 from flipop_core.config import Secrets
 
 Style = Literal["auto", "json", "human"]
@@ -75,8 +76,7 @@ def _thread_ended(args: threading.ExceptHookArgs) -> None:
 
 def _human_renderers() -> tuple[structlog.typing.Processor, ...]:
     # Exceptions are plain text by now; the default formatter would show local variables, which may hold a credential.
-    colors = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    renderer = ConsoleRenderer(colors=colors, exception_formatter=plain_traceback)
+    renderer = ConsoleRenderer(colors=uses_colors(sys.stderr), exception_formatter=plain_traceback)
     return TimeStamper(fmt="%H:%M:%S", utc=False), renderer
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flipop_core.cli.terminal import table_console
 from flipop_core.config import credentials_for
 from flipop_core.registry import ROLES, PluginInfo, ProviderRegistry
 
@@ -142,12 +142,10 @@ def _provider_rows(info: PluginInfo, environ: Mapping[str, str]) -> list[dict[st
 
 def print_providers(described: Mapping[str, Any]) -> None:
     """Print the table of `describe_providers` to standard output, with a column for ``verified`` if that is there."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # In a pipe no width is known, and a line broken anywhere is hard to search.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = table_console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     asked = any("verified" in row for row in described["providers"])
     for column in ("PROVIDER", "PLUGIN", "IP", "DNS", "FIREWALL", "CREDENTIALS", *(["VERIFIED"] if asked else [])):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from flipop_core.cli.output import printable
+from flipop_core.cli.terminal import table_console
 
 _STYLES = {"active": "green", "in-progress": "yellow", "no-match": "yellow", "unassigned": "yellow", "error": "red"}
 
 
 def print_status(overview: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print the overview of `flipop_core.runtime.overview.read_overview` to standard output."""
-    # In a pipe no width is known, and a line broken anywhere is hard to search.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = table_console()
     tables = [
         _table(("POOL", "READY", "ADDRESS", "STATE", "NODE", "DNS", "WHY"), overview["pools"], _pool_heading),
         _table(("ROUTED IP", "READY", "ADDRESS", "STATE", "NODE", "DNS", "WHY"), overview["routedIPs"], _heading),

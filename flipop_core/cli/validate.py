@@ -10,6 +10,7 @@ import click
 import msgspec
 import yaml
 
+from flipop_core.cli.frame import BadInput
 from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, ROUTED_IP_ISSUERS, ROUTED_IPS
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.registry import ProviderRegistry
@@ -46,12 +47,12 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 def check_file(path: str, registry: ProviderRegistry) -> Checked:
-    """Check a file of YAML or JSON documents, ``-`` for standard input. Raises ConfigError when it cannot be read."""
+    """Check a file of YAML or JSON documents, ``-`` for standard input. Raises BadInput when it cannot be read."""
     try:
         with click.open_file(path, encoding="utf-8") as stream:
             return _check("standard input" if path == "-" else path, stream, registry)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}: name a file of manifests") from error
+        raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}: name a file of manifests") from error
 
 
 def _check(name: str, stream: IO[Any], registry: ProviderRegistry) -> Checked:
@@ -70,7 +71,7 @@ def _check(name: str, stream: IO[Any], registry: ProviderRegistry) -> Checked:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
-        raise ConfigError(f"{name}:{line}: no YAML: {getattr(error, 'problem', None) or error}") from None
+        findings.append(Finding(name, line, "", f"no YAML: {getattr(error, 'problem', None) or error}"))
     return Checked(resources, others, tuple(findings[:_MOST_PROBLEMS]))
 
 

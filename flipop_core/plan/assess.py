@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from flipop_core.cluster import ROUTED_IPS
 from flipop_core.model import AddressRecord, NodeView
 from flipop_core.plan.observed import Operation, PoolObservation
-from flipop_core.resources.types import IPState, family_of, pool_family
+from flipop_core.resources.types import ALLOCATED_IPS_ANNOTATION, IPState, family_of, pool_family
 
 
 class AddressState(msgspec.Struct, frozen=True, gc=False):
@@ -184,9 +185,17 @@ def _doubt(observed: PoolObservation, address: str, record: AddressRecord | None
         return {"state": "error" if last else "in-progress", "error": last.error if last else "", "known": False}
     if record is None:
         provider = observed.spec.provider
-        mend = "correct spec.ips, or remove it from the pool's annotations"
+        mend = _mend_missing(observed, address)
         return {"state": "error", "error": f"{provider} has no such address: {mend}", "missing": True}
     return None
+
+
+def _mend_missing(observed: PoolObservation, address: str) -> str:
+    """Say where an address stands that the provider does not have."""
+    routed = observed.key.kind == ROUTED_IPS.kind
+    if address in observed.spec.ips:
+        return f"correct {'spec.routedIP' if routed else 'spec.ips'}"
+    return f"remove it from the {'RoutedIP' if routed else 'pool'}'s annotation {ALLOCATED_IPS_ANNOTATION}"
 
 
 def _holder(record: AddressRecord | None, operation: Operation | None) -> str | None:

@@ -13,6 +13,7 @@ from flipop_core.plan.actions import Action, AssignAddress, Plan, UnassignAddres
 from flipop_core.plan.assess import AddressState, desired_count, pool_addresses
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import NEVER, Move, PoolMemory, PoolObservation
+from flipop_core.resources import reasons
 
 MINUTE_SECONDS = 60.0
 FIT_MEMORY_SECONDS = 60.0
@@ -22,7 +23,15 @@ STALE_LOOK_SECONDS = 1.0
 """After how long a watch that was silent is looked at again: nothing tells when it speaks, but that nothing changed."""
 
 BRAKES = frozenset(
-    {"Paused", "Grace", "TooManyUnavailable", "StaleWatch", "MoveLimit", "ProcessMoveLimit", "Stabilizing"}
+    {
+        reasons.PAUSED,
+        reasons.GRACE,
+        reasons.TOO_MANY_UNAVAILABLE,
+        reasons.STALE_WATCH,
+        reasons.MOVE_LIMIT,
+        reasons.PROCESS_MOVE_LIMIT,
+        reasons.STABILIZING,
+    }
 )
 """Reasons of the holds that are asked for, and not due to what the provider or the nodes can do."""
 
@@ -34,13 +43,13 @@ def holds_move(draft: Draft, state: AddressState) -> bool:
     observed = draft.observed
     grace = observed.graces.get(state.provider_id)
     if grace is not None and grace.until > draft.now:
-        draft.hold("Grace", grace.message, address=state.address, until=grace.until)
+        draft.hold(reasons.GRACE, grace.message, address=state.address, until=grace.until)
         return True
     if text := too_many_unavailable(observed, draft.now):
-        draft.hold("TooManyUnavailable", text, address=state.address)
+        draft.hold(reasons.TOO_MANY_UNAVAILABLE, text, address=state.address)
         return True
     if observed.stale_watch:
-        draft.hold("StaleWatch", observed.stale_watch, address=state.address)
+        draft.hold(reasons.STALE_WATCH, observed.stale_watch, address=state.address)
         draft.look_at(draft.now + STALE_LOOK_SECONDS)
         return True
     return _over_limit(draft, state)
@@ -153,13 +162,13 @@ def _over_limit(draft: Draft, state: AddressState) -> bool:
     until = _next_move_at(draft, limit, observed.memory.moves)
     if until is not None:
         text = f"as many addresses have moved within a minute as maxMovesPerMinute allows: {limit}"
-        draft.hold("MoveLimit", text, address=state.address, until=until)
+        draft.hold(reasons.MOVE_LIMIT, text, address=state.address, until=until)
         return True
     budget = observed.process_moves
     until = _next_move_at(draft, budget.limit, budget.moves) if budget is not None else None
     if budget is not None and until is not None:
         text = f"as many addresses have moved within a minute as --max-moves-per-minute allows: {budget.limit}"
-        draft.hold("ProcessMoveLimit", text, address=state.address, until=until)
+        draft.hold(reasons.PROCESS_MOVE_LIMIT, text, address=state.address, until=until)
         return True
     return False
 

@@ -14,6 +14,7 @@ from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
 from flipop_core.plan.assess import pool_addresses
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import Creation, PoolObservation, creation_request
+from flipop_core.resources import reasons
 from flipop_core.resources.types import family_of, pool_family
 
 SETTLE_SECONDS = 15.0
@@ -38,7 +39,7 @@ def plan_creation(draft: Draft) -> None:
         if creation.phase == "created":
             _record(draft, creation.address)
         else:
-            draft.hold("Creating", f"creation {creation.claim} is under way")
+            draft.hold(reasons.CREATING, f"creation {creation.claim} is under way")
     elif draft.assessment.lacking:
         _begin(draft)
 
@@ -70,7 +71,7 @@ def _continue(draft: Draft, pending: CreateRequest, creation: Creation | None) -
         case "begun":
             _create(draft, pending, not_before)
         case "sent":
-            draft.hold("Creating", f"creation {pending.claim} is under way")
+            draft.hold(reasons.CREATING, f"creation {pending.claim} is under way")
         case "created":
             _record(draft, creation.address)
         case "unknown":
@@ -85,7 +86,7 @@ def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
         return
     node = pending.provider_id
     if draft.observed.selection_unknown:
-        draft.hold("Reading", "the addresses that ipSelector selects are being read")
+        draft.hold(reasons.READING, "the addresses that ipSelector selects are being read")
     elif _differs(pending, creation_request(draft.observed, pending.claim, node, pending.known_addresses)):
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that another address is needed by now"))
     elif node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
@@ -120,12 +121,12 @@ def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> N
         _find(draft, pending, min(look_at, creation.looked_at + LOOK_SECONDS))
     elif _others_create(draft.observed):
         # What was found may be theirs: their answer will tell.
-        draft.hold("Creating", "another pool's creation is under way", until=draft.now + 1.0)
+        draft.hold(reasons.CREATING, "another pool's creation is under way", until=draft.now + 1.0)
     elif len(unclaimed) <= 1 + draft.observed.doubtful_creations:
         _record(draft, unclaimed[0])
     else:
         draft.hold(
-            "CreationAmbiguous",
+            reasons.CREATION_AMBIGUOUS,
             f"a creation's answer was lost, and several new addresses may be its result: {', '.join(unclaimed)}; add "
             "the pool's own to spec.ips, or remove the annotation flipop.digitalocean.com/pending-creation if none is",
             until=look_at,
@@ -207,8 +208,9 @@ def _may_call(draft: Draft, not_before: float) -> bool:
         return False
     if not_before > draft.now:
         if error := creation.backoff.error if creation and creation.backoff else "":
-            draft.hold("CreationFailed", error, until=not_before)
+            own = creation.backoff.reason if creation and creation.backoff else ""
+            draft.hold(own or reasons.CREATION_FAILED, error, until=not_before)
         else:
-            draft.hold("Creating", "a creation was interrupted: looking for what it made", until=not_before)
+            draft.hold(reasons.CREATING, "a creation was interrupted: looking for what it made", until=not_before)
         return False
     return True

@@ -18,6 +18,7 @@ from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.limits import Backoff, Gate, next_backoff
 from flipop_core.providers import ProviderCapabilities, RecordSet
+from flipop_core.resources import reasons
 
 _HERITAGE = "heritage=external-dns"
 _OWNER = "external-dns/owner="
@@ -80,12 +81,12 @@ class Observed(msgspec.Struct, frozen=True, gc=False):
 class RecordFailure(Backoff, frozen=True, gc=False):
     """A `Backoff` after calls about a record set have failed, with the CamelCase ``reason`` for a condition."""
 
-    reason: str = "DNSFailed"
+    reason: str = reasons.DNS_FAILED
 
     @property
     def zone_missing(self) -> bool:
         """Whether the provider has no such zone, and so no such records."""
-        return self.reason == "ZoneNotFound"
+        return self.reason == reasons.ZONE_NOT_FOUND
 
 
 def next_failure(
@@ -101,14 +102,17 @@ def _explained(name: RecordName, error: FlipopError, text: str) -> tuple[str, st
     zone, provider = f"spec.dnsRecordSet.zone: {name.zone}", name.provider
     match error:
         case NotFound():
-            return "ZoneNotFound", f"{zone}: {provider}: {text}: correct it, or create the zone where the token sees it"
+            return (
+                reasons.ZONE_NOT_FOUND,
+                f"{zone}: {provider}: {text}: correct it, or create the zone where the token sees it",
+            )
         case AccessDenied():
-            return "AccessDenied", f"{zone}: {provider}: {text}: let the token read and edit this zone's records"
+            return reasons.ACCESS_DENIED, f"{zone}: {provider}: {text}: let the token read and edit this zone's records"
         case Final():
             mend = "remove what is in its way, or choose another recordName"
-            return "RecordRejected", f"spec.dnsRecordSet.recordName: {name}: {provider}: {text}: {mend}"
+            return reasons.RECORD_REJECTED, f"spec.dnsRecordSet.recordName: {name}: {provider}: {text}: {mend}"
         case _:
-            return "DNSFailed", text
+            return reasons.DNS_FAILED, text
 
 
 class RecordObservation(msgspec.Struct, frozen=True):
@@ -221,7 +225,7 @@ def _plan_values(observed: RecordObservation, now: float) -> RecordPlan:
     mine = owned_values(observed)
     desired = observed.wanted | (observed.keepable & mine)
     if not desired:
-        return _held("NothingToPublish", "no address can be published; the record set stays as it is", None)
+        return _held(reasons.NOTHING_TO_PUBLISH, "no address can be published; the record set stays as it is", None)
     if strangers := _strangers(observed, mine):
         return _held_by_strangers(observed, strangers, now)
     registered = _marks(observed, ours=True)
@@ -262,9 +266,9 @@ def _held_by_strangers(observed: RecordObservation, strangers: list[str], now: f
         "spec.dnsRecordSet.recordName, or set ownership.policy to takeover"
     )
     if recheck_at > now:
-        return _held("ForeignRecord", message, recheck_at)
+        return _held(reasons.FOREIGN_RECORD, message, recheck_at)
     names = (observed.name, observed.name.registry) if _uses_registry(observed) else (observed.name,)
-    return RecordPlan(read=names, hold=Hold("ForeignRecord", message))
+    return RecordPlan(read=names, hold=Hold(reasons.FOREIGN_RECORD, message))
 
 
 def _plan_removal(observed: RecordObservation) -> RecordPlan:

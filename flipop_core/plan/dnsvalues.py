@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from flipop_core.model import IPV4_ANNOTATION, IPV6_ANNOTATION, NodeView
 from flipop_core.plan.actions import Plan
 from flipop_core.plan.assess import Assessment
+from flipop_core.resources import reasons
 
 
 def pool_values(assessment: Assessment, plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
@@ -16,8 +17,8 @@ def pool_values(assessment: Assessment, plan: Plan) -> tuple[frozenset[str], fro
     An address stays while it moves, is read, or fails for the moment, or waits for a node on which another one is being
     put; it need not stay when no node can take it.
     """
-    reasons = ("Draining",) if assessment.engaged else ("Draining", "NoFreeNode")
-    stranded = {hold.address for hold in plan.holds if hold.reason in reasons}
+    waits = (reasons.DRAINING,) if assessment.engaged else (reasons.DRAINING, reasons.NO_FREE_NODE)
+    stranded = {hold.address for hold in plan.holds if hold.reason in waits}
     wanted, keepable = set(), set()
     for state in assessment.enabled:
         if state.state == "active":

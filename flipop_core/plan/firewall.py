@@ -17,6 +17,7 @@ from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.limits import Backoff, Gate, next_backoff
 from flipop_core.providers import Firewall, FirewallRule
+from flipop_core.resources import reasons
 from flipop_core.resources.routed import FirewallEntries, rule_order
 
 __all__ = [
@@ -105,7 +106,7 @@ class FirewallFailure(Backoff, frozen=True, gc=False):
     ``action`` is the change that failed, None when it was a read.
     """
 
-    reason: str = "FirewallFailed"
+    reason: str = reasons.FIREWALL_FAILED
     action: FirewallAction | None = None
 
 
@@ -120,13 +121,16 @@ def next_failure(
     """Return the failure after one more call about ``firewall`` failed: it says what to mend."""
     same = previous if previous is not None and previous.action == action else None
     backoff = next_backoff(same, error, now, jitter)
-    reason, text, not_before = "FirewallFailed", backoff.error, backoff.not_before
+    reason, text, not_before = reasons.FIREWALL_FAILED, backoff.error, backoff.not_before
     if isinstance(error, NotFound) and action is None:
         # Somebody is about to create it, most likely: nothing moves until then.
-        reason, not_before = "FirewallNotFound", min(not_before, now + MISSING_SECONDS * jitter)
+        reason, not_before = reasons.FIREWALL_NOT_FOUND, min(not_before, now + MISSING_SECONDS * jitter)
         text = f"firewall {firewall}: {text}: correct routedIPFirewallName, or create the firewall"
     elif isinstance(error, AccessDenied):
-        reason, text = "AccessDenied", f"firewall {firewall}: {text}: let the credentials read and change firewalls"
+        reason, text = (
+            reasons.ACCESS_DENIED,
+            f"firewall {firewall}: {text}: let the credentials read and change firewalls",
+        )
     else:
         text = f"firewall {firewall}: {text}"
     return FirewallFailure(backoff.attempts, not_before, text, reason, action)
@@ -220,8 +224,8 @@ def plan_closing(observed: FirewallObservation, now: float) -> FirewallStep:
     stale_rules -= others.rules
     stale_nodes -= others.nodes
     if not stale_rules and not stale_nodes:
-        return FirewallStep(hold=Hold("FirewallShared", "another RoutedIP is about to take its rules over"))
-    if observed.failure is not None and observed.failure.reason == "FirewallNotFound":
+        return FirewallStep(hold=Hold(reasons.FIREWALL_SHARED, "another RoutedIP is about to take its rules over"))
+    if observed.failure is not None and observed.failure.reason == reasons.FIREWALL_NOT_FOUND:
         return _dropped(entries, set(entries.rules), set(entries.nodes))
     waiting = _waits(observed, now, fresh=True)
     firewall = observed.firewall
@@ -269,7 +273,9 @@ def _waits(observed: FirewallObservation, now: float, *, fresh: bool) -> Firewal
     """Return what has to be waited for before the firewall can be judged, None for nothing."""
     gate, failure = observed.gate, observed.failure
     if observed.busy:
-        return FirewallStep(hold=Hold("FirewallPending", f"a call about firewall {observed.entries.name} is under way"))
+        return FirewallStep(
+            hold=Hold(reasons.FIREWALL_PENDING, f"a call about firewall {observed.entries.name} is under way")
+        )
     if gate.not_before > now:
         return FirewallStep(hold=Hold(gate.reason, gate.message, until=gate.not_before))
     if failure is not None and failure.action is None and failure.not_before > now:
@@ -288,7 +294,7 @@ def _pending(observed: FirewallObservation, firewall: Firewall, now: float) -> F
     if look_at <= now:
         return FirewallStep(read=True)
     message = f"changes of firewall {firewall.name} are not in effect yet"
-    return FirewallStep(hold=Hold("FirewallPending", message, until=look_at))
+    return FirewallStep(hold=Hold(reasons.FIREWALL_PENDING, message, until=look_at))
 
 
 def _covers(present: FirewallRule, rule: FirewallRule, source: str) -> bool:

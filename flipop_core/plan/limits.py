@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from flipop_core.errors import AccessDenied, Final, FlipopError, RateLimited
+from flipop_core.errors import AccessDenied, Final, FlipopError, QuotaExceeded, RateLimited
+from flipop_core.resources import reasons
 
 FAST_SECONDS = (1.0, 1.0, 5.0, 5.0, 10.0, 10.0, 10.0, 60.0, 60.0, 60.0, 60.0, 60.0, 300.0)
 SLOW_SECONDS = (60.0, 300.0, 600.0)
@@ -17,11 +18,15 @@ V = TypeVar("V")
 
 
 class Backoff(msgspec.Struct, frozen=True, gc=False):
-    """Not before ``not_before`` (monotonic seconds), after ``attempts`` failures, the last of which ``error`` tells."""
+    """Not before ``not_before`` (monotonic seconds), after ``attempts`` failures, the last of which ``error`` tells.
+
+    ``reason`` is a CamelCase word for a condition where the error has one of its own.
+    """
 
     attempts: int
     not_before: float
     error: str
+    reason: str = ""
 
 
 class Gate(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +58,7 @@ def delay_seconds(error: FlipopError, attempts: int, jitter: float) -> float:
 def next_backoff(previous: Backoff | None, error: FlipopError, now: float, jitter: float) -> Backoff:
     """Return the backoff after one more failure."""
     attempts = (previous.attempts if previous else 0) + 1
-    return Backoff(attempts, now + delay_seconds(error, attempts, jitter), error_text(error))
+    return Backoff(attempts, now + delay_seconds(error, attempts, jitter), error_text(error), _own_reason(error))
 
 
 def next_gate(previous: Gate, error: FlipopError, now: float, jitter: float) -> Gate:
@@ -62,10 +67,22 @@ def next_gate(previous: Gate, error: FlipopError, now: float, jitter: float) -> 
     if isinstance(error, RateLimited):
         # The provider's own figure is exact; the schedule would only make every pool wait longer.
         return Gate(
-            now + max(1.0, error.retry_after_seconds) * max(1.0, jitter), "RateLimited", error_text(error), attempts
+            now + max(1.0, error.retry_after_seconds) * max(1.0, jitter),
+            reasons.RATE_LIMITED,
+            error_text(error),
+            attempts,
         )
-    reason = "AccessDenied" if isinstance(error, AccessDenied) else "ProviderUnavailable"
+    reason = reasons.ACCESS_DENIED if isinstance(error, AccessDenied) else reasons.PROVIDER_UNAVAILABLE
     return Gate(now + delay_seconds(error, attempts, jitter), reason, error_text(error), attempts)
+
+
+def gate_of_accepted(gate: Gate) -> Gate:
+    """Return the gate of an account whose credentials have been accepted: that they were refused no longer counts."""
+    return Gate() if gate.reason == reasons.ACCESS_DENIED else gate
+
+
+def _own_reason(error: FlipopError) -> str:
+    return reasons.QUOTA_EXCEEDED if isinstance(error, QuotaExceeded) else ""
 
 
 def error_text(error: BaseException) -> str:

@@ -23,6 +23,7 @@ from flipop_core.plan.creation import creation_unfinished, plan_creation, plan_r
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import NEVER, PoolObservation
 from flipop_core.plan.regions import plan_region
+from flipop_core.resources import reasons
 from flipop_core.resources.types import FloatingIPPoolSpec, family_of, pool_family
 
 
@@ -34,7 +35,7 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         return draft.plan()
     draft.look_at(observed.candidates_change_at)
     if observed.elsewhere:
-        draft.hold("OtherRegion", elsewhere_text(observed))
+        draft.hold(reasons.OTHER_REGION, elsewhere_text(observed))
     # A former record set that is still to be removed keeps the pool as well.
     removable = any(old.reclaim_policy == "Delete" for old in observed.status.records)
     wanted = wants_finalizer(observed.spec) or removable or observed.keeps_finalizer
@@ -42,7 +43,7 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         draft.act(SetFinalizer(present=wanted))
     _plan_reads(draft)
     if observed.spec.paused:
-        draft.hold("Paused", "spec.paused is true: nothing is created, moved, deleted or published")
+        draft.hold(reasons.PAUSED, "spec.paused is true: nothing is created, moved, deleted or published")
         plan_record(draft)
     elif draft.assessment.addresses or draft.assessment.lacking or creation_unfinished(observed):
         _plan_assignments(draft)
@@ -77,7 +78,7 @@ def _plan_reads(draft: Draft) -> None:
         draft.reread_all()
     for address in unknown:
         if address not in due:
-            draft.hold("Retrying", backoffs[address].error, address=address, until=backoffs[address].not_before)
+            draft.hold(reasons.RETRYING, backoffs[address].error, address=address, until=backoffs[address].not_before)
 
 
 def _plan_assignments(draft: Draft) -> None:
@@ -95,19 +96,21 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
         return
     if backoff is not None and backoff.not_before > draft.now:
-        draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
+        draft.hold(reasons.RETRYING, backoff.error, address=state.address, until=backoff.not_before)
         return
     cool_off_ends = _cool_off_ends(observed)
     if holds_move(draft, state) or _drains(draft, state):
         return
     if cool_off_ends > draft.now:
-        draft.hold("CoolOff", "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends)
+        draft.hold(
+            reasons.COOL_OFF, "assignmentCoolOffSeconds has not passed", address=state.address, until=cool_off_ends
+        )
         return
     moves = state.provider_id is not None
     node = draft.choose_node(state.address, moves=moves)
     if node is None and moves and (steady_at := draft.steady_at()) is not None:
         text = "the free nodes have not been Ready for stabilizationSeconds"
-        draft.hold("Stabilizing", text, address=state.address, until=steady_at)
+        draft.hold(reasons.STABILIZING, text, address=state.address, until=steady_at)
         return
     if node is None:
         _make_room(draft, state)
@@ -137,11 +140,11 @@ def _drains(draft: Draft, state: AddressState) -> bool:
     others = any(other.state == "active" for other in draft.assessment.enabled)
     if state.address in observed.published:
         if others:
-            draft.hold("Draining", "it leaves DNS before it moves", address=state.address)
+            draft.hold(reasons.DRAINING, "it leaves DNS before it moves", address=state.address)
         return others
     ends = observed.unpublished_at.get(state.address, NEVER) + seconds
     if ends > draft.now:
-        draft.hold("Draining", "it has left DNS and moves soon", address=state.address, until=ends)
+        draft.hold(reasons.DRAINING, "it has left DNS and moves soon", address=state.address, until=ends)
     return ends > draft.now
 
 
@@ -167,7 +170,7 @@ def _make_room(draft: Draft, state: AddressState) -> None:
             draft.look_at(backoff.not_before)
         elif draft.unassign(other.address, other.provider_id, f"{state.address} needs the node"):
             return
-    draft.hold("NoFreeNode", "no fit node is free for it", address=state.address)
+    draft.hold(reasons.NO_FREE_NODE, "no fit node is free for it", address=state.address)
     if draft.observed.unasked_nodes:
         draft.reread_all()  # one of them may have more room than any node is sure to have
 
@@ -201,9 +204,9 @@ def _plan_release(draft: Draft, state: AddressState) -> None:
     if not draft.provider_allowed:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
     elif backoff is not None and backoff.not_before > draft.now:
-        draft.hold("Retrying", backoff.error, address=state.address, until=backoff.not_before)
+        draft.hold(reasons.RETRYING, backoff.error, address=state.address, until=backoff.not_before)
     elif state.address in draft.observed.published:
-        draft.hold("Published", "it is in DNS, and is given back when it has left", address=state.address)
+        draft.hold(reasons.PUBLISHED, "it is in DNS, and is given back when it has left", address=state.address)
     elif state.provider_id is not None:
         draft.unassign(state.address, state.provider_id, "it is to be deleted")
     else:

@@ -10,6 +10,7 @@ from flipop_core.errors import ResourceInvalid
 from flipop_core.model import NodeView
 from flipop_core.plan.actions import RecordLedger
 from flipop_core.plan.draft import Draft
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
 
 RegionOf = Callable[[str], str]
@@ -30,12 +31,12 @@ def pool_region(pool: PoolView, nodes: Iterable[NodeView], region_of: RegionOf, 
         return ledger.region or begun or given or last_known or min(told, default="")
     if not given and len(told) > 1:
         mend = f"its nodes are in {', '.join(sorted(told))}: name one of these, or select nodes of one in nodeLabel"
-        raise ResourceInvalid("spec.region", given, mend, reason="AmbiguousRegion")
+        raise ResourceInvalid("spec.region", given, mend, reason=reasons.AMBIGUOUS_REGION)
     recorded = ledger.region if ledger.allocated else ""
     region = given or min(told, default="") or recorded or last_known
     if recorded and region != recorded:
         mend = f"the pool's addresses are in {recorded}, not in {region}: make another pool for another region"
-        raise ResourceInvalid("spec.region", given, mend, reason="RegionChanged")
+        raise ResourceInvalid("spec.region", given, mend, reason=reasons.REGION_CHANGED)
     return region
 
 

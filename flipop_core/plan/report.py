@@ -10,32 +10,34 @@ from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.observed import PoolObservation
+from flipop_core.resources import reasons
 from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus, NodeDNSRecordSetStatus, RecordStatus
 
 _HOLD_ORDER = (
-    "AccessDenied",
-    "RateLimited",
-    "ProviderUnavailable",
-    "ReadFailed",
-    "ServiceNotFound",
-    "FirewallNotFound",
-    "FirewallFailed",
-    "CreationAmbiguous",
-    "CreationFailed",
-    "Retrying",
+    reasons.ACCESS_DENIED,
+    reasons.RATE_LIMITED,
+    reasons.PROVIDER_UNAVAILABLE,
+    reasons.READ_FAILED,
+    reasons.SERVICE_NOT_FOUND,
+    reasons.FIREWALL_NOT_FOUND,
+    reasons.FIREWALL_FAILED,
+    reasons.CREATION_AMBIGUOUS,
+    reasons.QUOTA_EXCEEDED,
+    reasons.CREATION_FAILED,
+    reasons.RETRYING,
 )
 
 
 _HELD = (
-    "TooManyUnavailable",
-    "StaleWatch",
-    "MoveLimit",
-    "ProcessMoveLimit",
-    "Grace",
-    "Stabilizing",
-    "CoolOff",
-    "FirewallPending",
-    "OpeningFirewall",
+    reasons.TOO_MANY_UNAVAILABLE,
+    reasons.STALE_WATCH,
+    reasons.MOVE_LIMIT,
+    reasons.PROCESS_MOVE_LIMIT,
+    reasons.GRACE,
+    reasons.STABILIZING,
+    reasons.COOL_OFF,
+    reasons.FIREWALL_PENDING,
+    reasons.OPENING_FIREWALL,
 )
 """Reasons to wait, not failures: the first one that holds is shown."""
 
@@ -63,8 +65,8 @@ class DNSReport(msgspec.Struct, frozen=True):
             return Trouble(problem_reason(self.problem), str(self.problem), failure=True)
         if self.hold is not None:
             # With nothing to publish, what is wrong is that no address is active.
-            return Trouble(self.hold.reason, self.hold.message, failure=self.hold.reason != "NothingToPublish")
-        return None if self.settled else Trouble("UpdatingDNS", "a DNS change is under way")
+            return Trouble(self.hold.reason, self.hold.message, failure=self.hold.reason != reasons.NOTHING_TO_PUBLISH)
+        return None if self.settled else Trouble(reasons.UPDATING_DNS, "a DNS change is under way")
 
 
 def pool_status(
@@ -139,12 +141,12 @@ def record_set_status(
     """Return the status of a NodeDNSRecordSet that is acted on. ``published`` is how many addresses it holds."""
     trouble = Trouble(hold.reason, hold.message, failure=True) if hold is not None else None
     if trouble is None and not settled:
-        trouble = Trouble("Updating", "a DNS change is under way")
+        trouble = Trouble(reasons.UPDATING, "a DNS change is under way")
     text = f"{published} addresses are published"
     if trouble is None:
-        ready = Condition("Ready", "True", "Published", text, "")
+        ready = Condition(reasons.READY, "True", reasons.PUBLISHED, text, "")
     else:
-        ready = Condition("Ready", "False", trouble.reason, trouble.message, "")
+        ready = Condition(reasons.READY, "False", trouble.reason, trouble.message, "")
     conditions = (ready, _progressing(under_way=not settled and hold is None), _degraded(trouble))
     return NodeDNSRecordSetStatus(
         error=trouble.message if trouble is not None and trouble.failure else "",
@@ -159,15 +161,15 @@ def problem_reason(problem: ConfigError) -> str:
     """Return the reason that a condition gives for the problem."""
     if isinstance(problem, ResourceInvalid):
         return problem.reason
-    return "UnknownProvider" if isinstance(problem, UnknownProvider) else "ProviderNotConfigured"
+    return reasons.UNKNOWN_PROVIDER if isinstance(problem, UnknownProvider) else reasons.PROVIDER_NOT_CONFIGURED
 
 
 def _invalid_conditions(problem: ConfigError) -> tuple[Condition, ...]:
     reason, message = problem_reason(problem), str(problem)
     return (
-        Condition("Ready", "False", reason, message, ""),
-        Condition("Progressing", "False", reason, "waits for the spec to be corrected", ""),
-        Condition("Degraded", "True", reason, message, ""),
+        Condition(reasons.READY, "False", reason, message, ""),
+        Condition(reasons.PROGRESSING, "False", reason, "waits for the spec to be corrected", ""),
+        Condition(reasons.DEGRADED, "True", reason, message, ""),
     )
 
 
@@ -194,26 +196,31 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
     for reason in _HOLD_ORDER:
         hold = holds.get(reason)
         if hold is not None:
-            return Trouble("AssignmentFailed" if reason == "Retrying" else reason, _hold_message(hold), failure=True)
+            return Trouble(
+                reasons.ASSIGNMENT_FAILED if reason == reasons.RETRYING else reason, _hold_message(hold), failure=True
+            )
     for state in assessment.enabled:
         if state.error:
-            reason = "AddressNotFound" if state.missing else "AddressError"
+            reason = reasons.ADDRESS_NOT_FOUND if state.missing else reasons.ADDRESS_ERROR
             return Trouble(reason, f"{state.address}: {state.error}", failure=True)
-    if "Paused" in holds:
-        return Trouble("Paused", holds["Paused"].message)
-    if "NoReachablePort" in holds:
-        return Trouble("NoReachablePort", holds["NoReachablePort"].message, failure=True)
+    if reasons.PAUSED in holds:
+        return Trouble(reasons.PAUSED, holds[reasons.PAUSED].message)
+    if reasons.NO_REACHABLE_PORT in holds:
+        return Trouble(reasons.NO_REACHABLE_PORT, holds[reasons.NO_REACHABLE_PORT].message, failure=True)
     return _waits(assessment, holds) or _incomplete(observed, assessment)
 
 
 def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
     """Find what addresses wait for."""
     idle = [state.address for state in assessment.enabled if state.state in ("no-match", "unassigned")]
-    if "NoReadyEndpoint" in holds:
-        return Trouble("NoReadyEndpoint", holds["NoReadyEndpoint"].message)
-    if "NoFreeNode" in holds:
+    if reasons.NO_READY_ENDPOINT in holds:
+        return Trouble(reasons.NO_READY_ENDPOINT, holds[reasons.NO_READY_ENDPOINT].message)
+    if reasons.NO_FREE_NODE in holds:
         text = _no_free_node(assessment, idle)
-        return Trouble("NoFreeNode", f"{text}; {holds['OtherRegion'].message}" if "OtherRegion" in holds else text)
+        return Trouble(
+            reasons.NO_FREE_NODE,
+            f"{text}; {holds[reasons.OTHER_REGION].message}" if reasons.OTHER_REGION in holds else text,
+        )
     waiting = [state.address for state in assessment.enabled if state.state != "active"]
     if not waiting:
         return None
@@ -221,19 +228,19 @@ def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
         if reason in holds:
             hold = holds[reason]
             # Each has its own end; what else is waited for concerns all of the pool.
-            return Trouble(reason, _hold_message(hold) if reason == "Grace" else hold.message)
+            return Trouble(reason, _hold_message(hold) if reason == reasons.GRACE else hold.message)
     known = all(state.known for state in assessment.enabled)
-    return Trouble("Assigning" if known else "Reading", f"under way: {', '.join(waiting)}")
+    return Trouble(reasons.ASSIGNING if known else reasons.READING, f"under way: {', '.join(waiting)}")
 
 
 def _incomplete(observed: PoolObservation, assessment: Assessment) -> Trouble | None:
     """Find what is missing although each address is where it should be."""
     if observed.selection_unknown:
-        return Trouble("Reading", "the addresses that ipSelector selects are being read")
+        return Trouble(reasons.READING, "the addresses that ipSelector selects are being read")
     if observed.spec.ip_selector is not None and not assessment.desired:
-        return Trouble("NothingSelected", "no address has the tags of ipSelector, or others use those that have")
+        return Trouble(reasons.NOTHING_SELECTED, "no address has the tags of ipSelector, or others use those that have")
     if assessment.lacking or observed.ledger.pending is not None:
-        return Trouble("Creating", f"{max(assessment.lacking, 1)} more to be created")
+        return Trouble(reasons.CREATING, f"{max(assessment.lacking, 1)} more to be created")
     return None
 
 
@@ -248,19 +255,19 @@ def _no_free_node(assessment: Assessment, idle: list[str]) -> str:
 
 def _ready(trouble: Trouble | None, active: int, desired: int) -> Condition:
     if trouble is None:
-        return Condition("Ready", "True", "AllActive", f"{active} of {desired} addresses are active", "")
+        return Condition(reasons.READY, "True", reasons.ALL_ACTIVE, f"{active} of {desired} addresses are active", "")
     return Condition(
-        "Ready", "False", trouble.reason, f"{active} of {desired} addresses are active; {trouble.message}", ""
+        reasons.READY, "False", trouble.reason, f"{active} of {desired} addresses are active; {trouble.message}", ""
     )
 
 
 def _progressing(under_way: bool) -> Condition:
     if under_way:
-        return Condition("Progressing", "True", "Working", "changes are under way", "")
-    return Condition("Progressing", "False", "Settled", "nothing is under way", "")
+        return Condition(reasons.PROGRESSING, "True", reasons.WORKING, "changes are under way", "")
+    return Condition(reasons.PROGRESSING, "False", reasons.SETTLED, "nothing is under way", "")
 
 
 def _degraded(trouble: Trouble | None) -> Condition:
     if trouble is not None and trouble.failure:
-        return Condition("Degraded", "True", trouble.reason, trouble.message, "")
-    return Condition("Degraded", "False", "AsExpected", "nothing has failed", "")
+        return Condition(reasons.DEGRADED, "True", trouble.reason, trouble.message, "")
+    return Condition(reasons.DEGRADED, "False", reasons.AS_EXPECTED, "nothing has failed", "")

@@ -30,8 +30,9 @@ from flipop_core.plan.firewall import (
 )
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.pool import plan_pool, reclaim_unfinished
+from flipop_core.resources import reasons
 
-NO_REACHABLE_PORT = "NoReachablePort"
+NO_REACHABLE_PORT = reasons.NO_REACHABLE_PORT
 """Reason of the hold that says that the service is reached by no port of a node."""
 
 
@@ -88,7 +89,7 @@ def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
         return RoutedIPPlan(plan) if moves else _closed(observed, plan, now)
     made = _with_steps(_without(observed, plan, moves), (firewall, step))
     # Not while it cannot be opened: the node may serve another one meanwhile.
-    progresses = step.hold is None or step.hold.reason == "FirewallPending"
+    progresses = step.hold is None or step.hold.reason == reasons.FIREWALL_PENDING
     return replace(made, opening=frozenset(moves.values())) if progresses else made
 
 
@@ -124,7 +125,7 @@ def _explained(observed: RoutedIPObservation, plan: Plan, now: float) -> Plan:
     if failure is None or failure.not_before <= now or not isinstance(failure.action, AddFirewallNodes):
         return plan
     refused = {node.provider_id for node in observed.addresses.candidates} & set(failure.action.provider_ids)
-    if not refused or all(hold.reason != "NoFreeNode" for hold in plan.holds):
+    if not refused or all(hold.reason != reasons.NO_FREE_NODE for hold in plan.holds):
         return plan
     return replace(plan, holds=(Hold(failure.reason, failure.error, until=failure.not_before), *plan.holds))
 
@@ -193,7 +194,7 @@ def _without(observed: RoutedIPObservation, plan: Plan, moves: Mapping[str, str]
             continue
         node = names.get(moves[subject], moves[subject])
         address = "" if isinstance(action, CreateAddress) else subject
-        holds.append(Hold("OpeningFirewall", f"node {node} is to be admitted before it", address=address))
+        holds.append(Hold(reasons.OPENING_FIREWALL, f"node {node} is to be admitted before it", address=address))
     return replace(plan, actions=tuple(kept), holds=(*plan.holds, *holds))
 
 

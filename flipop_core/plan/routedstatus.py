@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from flipop_core.errors import ResourceInvalid
 from flipop_core.plan.service import ReachedPort
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView
 from flipop_core.resources.routed import (
     FirewallEntries,
@@ -53,14 +54,16 @@ def _issuer_problem(view: RoutedIPView, issuer: IssuerView | None) -> ResourceIn
     name, service = view.spec.issuer_ref.name, view.spec.service_ref
     if issuer is None:
         mend = "there is no RoutedIPIssuer of that name: create it, or name another"
-        return ResourceInvalid("spec.issuerRef.name", name, mend, reason="IssuerNotFound")
+        return ResourceInvalid("spec.issuerRef.name", name, mend, reason=reasons.ISSUER_NOT_FOUND)
     if issuer.spec is None:
         mend = f"that RoutedIPIssuer is invalid: {issuer.problem}"
-        return ResourceInvalid("spec.issuerRef.name", name, mend, reason="IssuerInvalid")
+        return ResourceInvalid("spec.issuerRef.name", name, mend, reason=reasons.ISSUER_INVALID)
     own = view.metadata.namespace
     if not issuer.spec.permits(own, service.namespace or own):
         mend = f"name a Service of namespace {own}, or add {service.namespace} to serviceNamespaces of issuer {name}"
-        return ResourceInvalid("spec.serviceRef.namespace", service.namespace, mend, reason="ServiceNotPermitted")
+        return ResourceInvalid(
+            "spec.serviceRef.namespace", service.namespace, mend, reason=reasons.SERVICE_NOT_PERMITTED
+        )
     return None
 
 

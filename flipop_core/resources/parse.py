@@ -11,6 +11,7 @@ import msgspec
 
 from flipop_core.errors import ResourceInvalid
 from flipop_core.model import CreateRequest, Key
+from flipop_core.resources import reasons
 from flipop_core.resources.base import Resource
 from flipop_core.resources.routed import (
     FIREWALL_ENTRIES_ANNOTATION,
@@ -54,7 +55,8 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def version(self) -> int:
         """The resourceVersion as a number, 0 when there is none."""
-        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+        usable = self.resource_version.isdecimal() and len(self.resource_version) <= 20
+        return int(self.resource_version) if usable else 0
 
 
 class AddressLedger(msgspec.Struct, frozen=True, gc=False):
@@ -155,6 +157,7 @@ class _Object(msgspec.Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+_SHOWN_BYTES = 200
 _object_decoder = msgspec.json.Decoder(_Object)
 _pending_decoder = msgspec.json.Decoder(CreateRequest)
 _entries_decoder = msgspec.json.Decoder(tuple[FirewallEntries, ...])
@@ -178,7 +181,7 @@ _CONVERTED = tuple(
 
 def decode_pool(raw: bytes | msgspec.Raw) -> PoolView:
     """Decode a FloatingIPPool's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
-    decoded = _object_decoder.decode(raw)
+    decoded = _decode_object(raw)
     spec, problem = _parse_spec(decoded.spec, FloatingIPPoolSpec, _checked_pool)
     status = _parse_status(decoded.status, FloatingIPPoolStatus)
     return PoolView(
@@ -192,7 +195,7 @@ def decode_pool(raw: bytes | msgspec.Raw) -> PoolView:
 
 def decode_record_set(raw: bytes | msgspec.Raw) -> RecordSetView:
     """Decode a NodeDNSRecordSet's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
-    decoded = _object_decoder.decode(raw)
+    decoded = _decode_object(raw)
     spec, problem = _parse_spec(decoded.spec, NodeDNSRecordSetSpec, _checked_record_set)
     return RecordSetView(
         metadata=decoded.metadata,
@@ -204,7 +207,7 @@ def decode_record_set(raw: bytes | msgspec.Raw) -> RecordSetView:
 
 def decode_routed_ip(raw: bytes | msgspec.Raw) -> RoutedIPView:
     """Decode a RoutedIP's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
-    decoded = _object_decoder.decode(raw)
+    decoded = _decode_object(raw)
     spec, problem = _parse_spec(decoded.spec, RoutedIPSpec, _checked_routed_ip)
     status = _parse_status(decoded.status, RoutedIPStatus)
     annotations = decoded.metadata.annotations
@@ -220,7 +223,7 @@ def decode_routed_ip(raw: bytes | msgspec.Raw) -> RoutedIPView:
 
 def decode_issuer(raw: bytes | msgspec.Raw) -> IssuerView:
     """Decode a RoutedIPIssuer's JSON. Raises msgspec.DecodeError only when it is no Kubernetes object at all."""
-    decoded = _object_decoder.decode(raw)
+    decoded = _decode_object(raw)
     spec, problem = _parse_spec(decoded.spec, RoutedIPIssuerSpec, _checked_issuer)
     return IssuerView(
         metadata=decoded.metadata,
@@ -230,6 +233,13 @@ def decode_issuer(raw: bytes | msgspec.Raw) -> IssuerView:
     )
 
 
+def _decode_object(raw: bytes | msgspec.Raw) -> _Object:
+    try:
+        return _object_decoder.decode(raw)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
+
+
 def entries_annotation(entries: tuple[FirewallEntries, ...]) -> dict[str, str | None]:
     """Return the annotation that records ``entries`` as a merge patch: empty ones are left out."""
     kept = [each for each in entries if each.rules or each.nodes]
@@ -237,7 +247,9 @@ def entries_annotation(entries: tuple[FirewallEntries, ...]) -> dict[str, str | 
 
 
 def canonical_address(text: str) -> str:
-    """Return the one spelling of an IPv4 or IPv6 address. Raises ValueError."""
+    """Return the one spelling of an IPv4 or IPv6 address. Raises ValueError, also for one with a zone index."""
+    if "%" in text:
+        raise ValueError("a zone index means something on one machine only")
     return str(ipaddress.ip_address(text.strip()))
 
 
@@ -249,8 +261,14 @@ def _parse_spec(
         return checked(spec), None
     except msgspec.ValidationError as error:
         return None, _from_validation_error(error, raw, spec_type)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return None, ResourceInvalid("spec", bytes(raw[:_SHOWN_BYTES]).decode(errors="replace"), _unreadable(error))
     except ResourceInvalid as error:
         return None, error
+
+
+def _unreadable(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -267,12 +285,11 @@ _PATH_PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw, spec_type: type[Any]) -> ResourceInvalid:
-    message, _, path = str(error).partition(" - at `$")
-    path = path.rstrip("`")
+    message, _, path = str(error).partition(" - at `")
+    path = path.removeprefix("key in ").removeprefix("$").rstrip("`").partition("[...]")[0]  # a map is blamed as a whole
     if missing := _MISSING.fullmatch(message):
         return ResourceInvalid(f"spec{path}.{missing[1]}", None, "it is required")
-    value = msgspec.json.decode(raw)
-    schema = spec_schema(spec_type)
+    value, schema = msgspec.json.decode(raw), spec_schema(spec_type)
     for name, index in _PATH_PART.findall(path):
         value, schema = (value[name], schema["properties"][name]) if name else (value[int(index)], schema["items"])
     if isinstance(value, str) and "enum" in schema:
@@ -307,7 +324,7 @@ def _checked_routed_ip(spec: RoutedIPSpec) -> RoutedIPSpec:
         return msgspec.structs.replace(spec, routed_ip=canonical_address(spec.routed_ip))
     except ValueError:
         mend = "write an IPv4 or IPv6 address, or leave it out to have one created"
-        raise ResourceInvalid("spec.routedIP", spec.routed_ip, mend, reason="InvalidAddress") from None
+        raise ResourceInvalid("spec.routedIP", spec.routed_ip, mend, reason=reasons.INVALID_ADDRESS) from None
 
 
 def _checked_issuer(spec: RoutedIPIssuerSpec) -> RoutedIPIssuerSpec:
@@ -324,7 +341,7 @@ def _canonical_ips(ips: tuple[str, ...]) -> tuple[str, ...]:
             seen[canonical_address(text)] = None
         except ValueError:
             raise ResourceInvalid(
-                f"spec.ips[{index}]", text, "write an IPv4 or IPv6 address", reason="InvalidAddress"
+                f"spec.ips[{index}]", text, "write an IPv4 or IPv6 address", reason=reasons.INVALID_ADDRESS
             ) from None
     return tuple(seen)
 
@@ -334,12 +351,15 @@ def _check_match(match: Match) -> None:
         try:
             parse_selector(text)
         except SelectorError as error:
-            raise ResourceInvalid(f"spec.match.{field}", text, str(error), reason="InvalidSelector") from None
+            raise ResourceInvalid(f"spec.match.{field}", text, str(error), reason=reasons.INVALID_SELECTOR) from None
 
 
 def _parse_status(raw: msgspec.Raw, status_type: type[Any]) -> Any:
     """Decode leniently: a member that cannot be read is a report lost, and is written anew; the others stand."""
-    members = _without_nulls(msgspec.json.decode(raw))
+    try:
+        members = _without_nulls(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, RecursionError):
+        members = None
     if not isinstance(members, dict):
         return status_type()
     readable = {}
@@ -358,7 +378,7 @@ def _parse_entries(annotations: Mapping[str, str], status: RoutedIPStatus) -> tu
         return status.firewall_entries
     try:
         return _entries_decoder.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return status.firewall_entries  # somebody edited it
 
 
@@ -375,15 +395,19 @@ def _parse_ledger(
     if text := annotations.get(PENDING_CREATION_ANNOTATION):
         try:
             pending = _pending_decoder.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             # Somebody edited it. Without its claim nothing can be found; the comparison of addresses still can.
             pending = None
     return AddressLedger(
         created=tuple(address for address in allocated if address not in adopted),
         adopted=adopted,
         pending=pending,
-        region=annotations.get(ALLOCATED_REGION_ANNOTATION, "").strip(),
+        region=_region(annotations.get(ALLOCATED_REGION_ANNOTATION, "").strip()),
     )
+
+
+def _region(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) else ""  # likewise, what is no region names none
 
 
 def _addresses(text: str) -> tuple[str, ...]:

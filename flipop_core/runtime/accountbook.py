@@ -9,14 +9,16 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-import structlog
-
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError, FlipopError
+from flipop_core.loggers import get_logger
 from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold
+from flipop_core.plan.dns import RecordAction
 from flipop_core.plan.firewall import FirewallAction
+from flipop_core.plan.limits import Gate
 from flipop_core.plan.observed import Inventory
+from flipop_core.providers import RateLimit, ReportsRateLimit
 from flipop_core.registry import ProviderRegistry, Role
 from flipop_core.runtime.accounts import Account, AccountListener, Demand
 from flipop_core.runtime.clocks import Clocks
@@ -31,7 +33,7 @@ _KIND = "Account"
 
 _Provider = TypeVar("_Provider", bound=Verifiable)
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Listener(AccountListener, Protocol):
@@ -40,16 +42,21 @@ class Listener(AccountListener, Protocol):
     def firewall_refused(self, owner: Key, action: FirewallAction, error: FlipopError) -> None:
         """Tell of a change of a firewall that failed."""
 
+    def firewall_changed(self, owner: Key, action: FirewallAction) -> None:
+        """Tell of a change of a firewall that was accepted."""
+
 
 class AccountBook:
     """See the module. All methods need the shared lock held.
 
-    ``listener`` and ``demand_of`` are to be set before the first account is built, since they need accounts themselves.
+    ``listener`` and ``demand_of`` are to be set before the first account is built, since they need accounts themselves;
+    so is ``record_changed``, which is told of changes of DNS record sets.
     ``secret_values`` returns the values of a Secret; what it raises, building an account raises.
     """
 
     listener: Listener
     demand_of: Callable[[AccountRef], Demand]
+    record_changed: Callable[[Key, RecordAction], None]
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class AccountBook:
         self._ip: dict[Key, Account] = {}
         self._dns: dict[str, DNSAccount] = {}
         self._firewall: dict[AccountRef, FirewallAccount] = {}
+        self._providers: dict[tuple[Role, AccountRef], object] = {}
 
     def ip(self, ref: AccountRef) -> Account:
         """Return an account with addresses. Raises ConfigError."""
@@ -97,7 +105,8 @@ class AccountBook:
                 timeout_seconds=self._settings.provider_timeout_seconds,
             )
             self._queue.add_after(key, self._settings.recheck_seconds)
-            self._verification.use("ip", ref, provider)
+            self._providers["ip", ref] = provider
+            self._verification.use("ip", ref, provider, account.accepted)
         return account
 
     def dns(self, name: str) -> DNSAccount:
@@ -115,8 +124,10 @@ class AccountBook:
                 jitter=self._clocks.jitter,
                 metrics=self._metrics,
                 timeout_seconds=self._settings.provider_timeout_seconds,
+                changed=self.record_changed,
             )
-            self._verification.use("dns", AccountRef(name), provider)
+            self._providers["dns", AccountRef(name)] = provider
+            self._verification.use("dns", AccountRef(name), provider, account.accepted)
         return account
 
     def firewall(self, ref: AccountRef) -> FirewallAccount:
@@ -137,8 +148,10 @@ class AccountBook:
                 jitter=self._clocks.jitter,
                 metrics=self._metrics,
                 timeout_seconds=self._settings.provider_timeout_seconds,
+                changed=self.listener.firewall_changed,
             )
-            self._verification.use("firewall", ref, provider)
+            self._providers["firewall", ref] = provider
+            self._verification.use("firewall", ref, provider, account.accepted)
         return account
 
     def known_ip(self, ref: AccountRef) -> Account | None:
@@ -158,14 +171,42 @@ class AccountBook:
         """Return what is wrong with an account's credentials, None for nothing that is known."""
         return self._verification.denied(role, ref)
 
+    def rate_limits(self) -> dict[tuple[Role, AccountRef], RateLimit]:
+        """Return what is known of rate limits, by role and account. May be called by any thread, without the lock."""
+        known: dict[tuple[Role, AccountRef], RateLimit] = {}
+        for account, provider in list(self._providers.items()):
+            try:
+                limit = provider.rate_limit if isinstance(provider, ReportsRateLimit) else None
+            except Exception as error:  # a defect of one plugin must not take all metrics away
+                _log.warning("a provider plugin failed to tell its rate limit", account=str(account), error=str(error))
+                continue
+            if isinstance(limit, RateLimit):
+                known[account] = limit
+        return known
+
+    def gate(self, role: Role, ref: AccountRef) -> Gate:
+        """Return the gate that keeps calls to an account back the longest, an open one if it has not been built."""
+        account: Account | DNSAccount | FirewallAccount | None = None
+        match role:
+            case "ip":
+                account = self.known_ip(ref)
+            case "dns":
+                account = self._dns.get(ref.provider)
+            case "firewall":
+                account = self.known_firewall(ref)
+        gates = [Gate()] if account is None else [account.gate]
+        if isinstance(account, Account):
+            gates.append(account.read_gate)
+        return max(gates, key=lambda gate: gate.not_before)
+
     def use_credentials(self, secret: str, values: Mapping[str, str]) -> None:
         """Make calls with the new values of a Secret from now on; those it no longer suffices for keep the old ones."""
         for account in self._ip.values():
             if account.ref.credentials == secret:
-                self._use("ip", account.ref, values, self._registry.ip_provider, account.use)
+                self._use("ip", account.ref, values, self._registry.ip_provider, account)
         for ref, firewall in self._firewall.items():
             if ref.credentials == secret:
-                self._use("firewall", ref, values, self._registry.firewall_provider, firewall.use)
+                self._use("firewall", ref, values, self._registry.firewall_provider, firewall)
 
     def _use(
         self,
@@ -173,15 +214,16 @@ class AccountBook:
         ref: AccountRef,
         values: Mapping[str, str],
         build: Callable[..., _Provider],
-        use: Callable[[_Provider], None],
+        account: Account | FirewallAccount,
     ) -> None:
         try:
             provider = build(ref.provider, region=ref.region, credentials=values)
         except ConfigError as problem:
             _log.warning("credentials cannot be used", account=str(ref), role=role, problem=str(problem))
             return
-        use(provider)
-        self._verification.use(role, ref, provider)
+        account.use(provider)
+        self._providers[role, ref] = provider
+        self._verification.use(role, ref, provider, account.accepted)
 
     def invalidate(self) -> None:
         """Forget what is known of all accounts, after a pause in which anything may have happened."""

@@ -25,7 +25,7 @@ from flipop_core.plan.actions import (
     ProviderAction,
     UnassignAddress,
 )
-from flipop_core.plan.limits import Gate, delay_seconds, next_gate
+from flipop_core.plan.limits import Gate, delay_seconds, gate_of_accepted, next_gate
 from flipop_core.plan.observed import NEVER, Inventory, Operation
 from flipop_core.plan.outcomes import (
     Outcome,
@@ -36,6 +36,7 @@ from flipop_core.plan.outcomes import (
     operation_for,
 )
 from flipop_core.providers import IPProvider
+from flipop_core.resources import reasons
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.leader import Fence, NotLeader
 from flipop_core.runtime.metrics import Metrics
@@ -247,6 +248,10 @@ class Account:
         self._provider = provider
         self.gate = self.read_gate = Gate()
 
+    def accepted(self) -> None:
+        """Make calls again that wait since the credentials were refused. The lock must be held."""
+        self.gate, self.read_gate = gate_of_accepted(self.gate), gate_of_accepted(self.read_gate)
+
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
         self.inventory = Inventory()
@@ -314,7 +319,7 @@ class Account:
             self.gate = next_gate(self.gate, error, now, self._jitter())
         elif whole_account:
             gate = next_gate(self.read_gate, error, now, self._jitter())
-            self.read_gate = replace(gate, reason="ReadFailed")
+            self.read_gate = replace(gate, reason=reasons.READ_FAILED)
 
     def _kept(self, answer: Mapping[str, AddressRecord], started: float) -> dict[str, AddressRecord]:
         """Prefer what an operation's own confirmation said to a read that may be older than it."""

@@ -23,6 +23,7 @@ _BY_STATUS: dict[int, type[ClusterError]] = {
     410: Expired,
 }
 _MESSAGE_CHARACTERS = 500
+_LONGEST_WAIT_SECONDS = 3600
 
 
 class _Cause(msgspec.Struct):
@@ -54,7 +55,7 @@ def error_of_answer(
     """
     try:
         answer = _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # a proxy's page, or the plain text of an unknown path
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page, or the plain text of an unknown path
         answer = _Status(message=body.decode(errors="replace").strip())
     return _error(action, status, answer, retry_after=retry_after, resume=resume)
 
@@ -63,14 +64,14 @@ def error_of_event(action: str, event_object: msgspec.Raw) -> ClusterError:
     """Return the error for the Status in an ERROR event of a watch."""
     try:
         answer = _STATUS.decode(event_object)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return ClusterUnavailable(f"{action}: an ERROR event without a readable Status: {error}")
     return _error(action, answer.code or 0, answer, retry_after=None, resume=True)
 
 
 def _error(action: str, status: int, answer: _Status, *, retry_after: str | None, resume: bool) -> ClusterError:
     reason = answer.reason or ""
-    text = f"{action}: {status}{' ' if reason else ''}{reason}: {_shortened(answer.message or 'no message')}"
+    text = f"{action}: {status}{' ' if reason else ''}{_shortened(reason)}: {_shortened(answer.message or 'no message')}"
     details = answer.details or _Details()
     too_new = any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes or ())
     if resume and (status in (400, 422) or too_new or reason in ("Expired", "Gone")):
@@ -80,6 +81,7 @@ def _error(action: str, status: int, answer: _Status, *, retry_after: str | None
     if status in (0, 408, 429) or status >= 500:
         wait = _retry_after_seconds(retry_after)
         wait = details.retry_after_seconds if wait is None else wait
+        wait = None if wait is None else float(min(max(wait, 0), _LONGEST_WAIT_SECONDS))
         return ClusterUnavailable(text, status=status, reason=reason, retry_after_seconds=wait)
     return ClusterError(text, status=status, reason=reason)
 

@@ -7,15 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from typing import TypeVar
 
-import structlog
-
 from flipop_core.errors import OutcomeUnknown, ProviderError, Unavailable
+from flipop_core.loggers import carried_logger, get_logger
 from flipop_core.model import Key
 from flipop_core.runtime.metrics import Metrics
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Calls:
@@ -26,7 +25,7 @@ class Calls:
         self._metrics = metrics
         self._clock = clock
         self._running: set[Future[None]] = set()
-        self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix=f"provider-{name}")
+        self._executor = ThreadPoolExecutor(max_workers, f"provider-{name}", initializer=carried_logger())
 
     def submit(self, work: Callable[[], None]) -> None:
         """Run ``work`` on a thread; nothing is started after `close`."""

@@ -6,6 +6,7 @@ from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
 from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView, RecordSetView
 from flipop_core.resources.types import DNSRecordSet, FloatingIPPoolSpec, family_of, pool_family
 from flipop_core.runtime.poolrecords import record_type_of
@@ -18,10 +19,10 @@ def check_pool(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> 
     if spec.ip_selector is not None and not capabilities.address_tags:
         tags = ", ".join(sorted(spec.ip_selector.tags))
         mend = f"{spec.provider} has no tags on addresses: name them in spec.ips"
-        return ResourceInvalid("spec.ipSelector", tags, mend, reason="Unsupported")
+        return ResourceInvalid("spec.ipSelector", tags, mend, reason=reasons.UNSUPPORTED)
     if spec.address_pool and not capabilities.address_pools:
         mend = f"{spec.provider} has no pools of addresses: leave it out"
-        return ResourceInvalid("spec.addressPool", spec.address_pool, mend, reason="Unsupported")
+        return ResourceInvalid("spec.addressPool", spec.address_pool, mend, reason=reasons.UNSUPPORTED)
     return _check_family(spec, capabilities)
 
 
@@ -55,10 +56,10 @@ def check_target_offline(
         return error
     if record_type not in capabilities.record_types:
         mend = f"it has no {record_type} records"
-        return ResourceInvalid("spec.dnsRecordSet.provider", provider, mend, reason="Unsupported")
+        return ResourceInvalid("spec.dnsRecordSet.provider", provider, mend, reason=reasons.UNSUPPORTED)
     if record_set.ttl and record_set.ttl < capabilities.min_ttl_seconds:
         mend = f"{provider} allows {capabilities.min_ttl_seconds} s and more"
-        return ResourceInvalid("spec.dnsRecordSet.ttl", record_set.ttl, mend, reason="InvalidTTL")
+        return ResourceInvalid("spec.dnsRecordSet.ttl", record_set.ttl, mend, reason=reasons.INVALID_TTL)
     return None
 
 
@@ -67,13 +68,13 @@ def _check_family(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) 
     if family not in capabilities.address_families:
         have = ", ".join(capabilities.address_families)
         field, value = ("spec.ips[0]", spec.ips[0]) if spec.ips and not spec.ip_family else ("spec.ipFamily", family)
-        return ResourceInvalid(field, value, f"{spec.provider} has {have} only", reason="Unsupported")
+        return ResourceInvalid(field, value, f"{spec.provider} has {have} only", reason=reasons.UNSUPPORTED)
     for index, address in enumerate(spec.ips):
         if family_of(address) != family:
             return ResourceInvalid(
                 f"spec.ips[{index}]",
                 address,
                 f"the pool's addresses are {family}: make a second pool for the others",
-                reason="InvalidAddress",
+                reason=reasons.INVALID_ADDRESS,
             )
     return None

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
-import structlog
 from msgspec.structs import replace
 
 from flipop_core.cluster import KubeAPI
 from flipop_core.config import Settings
 from flipop_core.errors import AccessDenied, ConfigError, FlipopError, RateLimited, ResourceInvalid
-from flipop_core.model import AccountRef, Created, Key
+from flipop_core.loggers import get_logger
+from flipop_core.model import AccountRef, Applied, Created, Key
 from flipop_core.plan.actions import (
     AnnotateNode,
     AssignAddress,
@@ -31,8 +31,9 @@ from flipop_core.plan.actions import (
     SetFinalizer,
 )
 from flipop_core.plan.brakes import remember_fit
+from flipop_core.plan.dns import RecordAction
 from flipop_core.plan.firewall import AddFirewallNodes, FirewallAction
-from flipop_core.plan.limits import next_backoff, with_entry
+from flipop_core.plan.limits import error_text, next_backoff, with_entry
 from flipop_core.plan.observed import Operation, PoolMemory, PoolObservation
 from flipop_core.plan.outcomes import (
     Outcome,
@@ -44,10 +45,14 @@ from flipop_core.plan.outcomes import (
     remember_recorded,
 )
 from flipop_core.plan.routedip import RoutedIPPlan
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable
+from flipop_core.runtime.events import EventRecorder
+from flipop_core.runtime.failovers import Failovers
+from flipop_core.runtime.history import AddressHistory
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.kinds import AddressKind
 from flipop_core.runtime.leader import NotLeader
@@ -58,11 +63,12 @@ from flipop_core.runtime.observing import Observer
 from flipop_core.runtime.poolaccounts import PoolAccounts
 from flipop_core.runtime.pooldemand import PoolDemand
 from flipop_core.runtime.poolrecords import PoolRecords
+from flipop_core.runtime.records import record_event
 from flipop_core.runtime.reporting import Reporter
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Proposal(NamedTuple):
@@ -93,10 +99,12 @@ class AddressController:
         records: PoolRecords,
         queue: WorkQueue,
         writer: Writer,
+        recorder: EventRecorder,
         metrics: Metrics,
         clocks: Clocks,
         settings: Settings,
         denied: Callable[[AccountRef], Hold | None],
+        history: AddressHistory,
     ) -> None:
         self._kinds = kinds
         self._interests = interests
@@ -107,6 +115,7 @@ class AddressController:
         self._metrics = metrics
         self._clocks = clocks
         self._settings = settings
+        self._history = history
         self._moves = ProcessMoves(settings.max_moves_per_minute, memories)
         self._observer = Observer(
             interests=interests,
@@ -119,9 +128,16 @@ class AddressController:
             settings=settings,
         )
         self._reporter = Reporter(
-            kinds=kinds, records=records, memories=memories, metrics=metrics, clocks=clocks, denied=denied
+            kinds=kinds,
+            records=records,
+            memories=memories,
+            metrics=metrics,
+            clocks=clocks,
+            denied=denied,
+            recorder=recorder,
         )
         self._annotator = NodeAnnotator(api, writer)
+        self._failovers = Failovers(metrics.failed_over)
         self._memories = memories
         self._generations: dict[Key, int] = {}
         self._waiting: set[Key] = set()
@@ -142,6 +158,7 @@ class AddressController:
             proposal = self.propose(pool)
         except ConfigError as problem:
             self._reporter.refuse(pool, problem)
+            self._history.hold(key, ())
             if not isinstance(problem, ResourceInvalid):
                 # Not the spec: a plugin or a credential, which may be there the next time.
                 unread = isinstance(problem, CredentialsUnavailable)
@@ -151,10 +168,17 @@ class AddressController:
             return
         account, observed, plan = proposal.account, proposal.observed, proposal.made.plan
         self._memories[key] = remember_fit(observed.memory, observed, self._clocks.monotonic())
+        self._failovers.look(
+            observed,
+            pod_lost_at=self._interests.of(key, observed.spec.match).pod_lost_at,
+            node_lost_at=self._interests.node_lost_at,
+            wall=self._clocks.wall(),
+        )
         self._act(pool, account, observed, plan)
         kind.act(pool, proposal.made)
         self._reporter.report(pool, account, observed, plan)
-        if any(hold.reason == "NoFreeNode" for hold in plan.holds):
+        self._history.hold(key, plan.holds)
+        if any(hold.reason == reasons.NO_FREE_NODE for hold in plan.holds):
             self._waiting.add(key)
         else:
             self._waiting.discard(key)
@@ -186,6 +210,7 @@ class AddressController:
 
     def forget_all(self) -> None:
         """Forget what was remembered, after a pause in which another process may have acted."""
+        self._failovers.clear()
         for key, memory in list(self._memories.items()):
             if memory.creation is not None and memory.creation.phase in ("created", "sent"):
                 self._memories[key] = PoolMemory(creation=memory.creation)
@@ -199,6 +224,7 @@ class AddressController:
         self._demand.drop(key)
         self._generations.pop(key, None)
         self._records.drop(key)
+        self._failovers.drop(key)
         self._kinds[key.kind].forget(key)
         self._waiting.discard(key)
         self._reporter.forget(key)
@@ -236,6 +262,7 @@ class AddressController:
         if isinstance(action, CreateAddress) and memory.creation is not None:
             self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
         self._moves.started(observed, action, self._clocks.monotonic())
+        self._history.explain(observed, action)
 
     def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
         def ended(written: bool) -> None:
@@ -243,6 +270,7 @@ class AddressController:
                 return  # perhaps written all the same: what the store shows next tells
             if not action.begins:
                 self._remember_recorded(pool.key, action)
+            self._reporter.events.recorded(pool, action)
             _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
 
         started = self._kinds[pool.kind].write_metadata(pool, {"annotations": action.ledger.annotations()}, ended)
@@ -279,9 +307,13 @@ class AddressController:
             _log.warning("action failed", pool=where, action=action.summary, error=str(outcome))
         if isinstance(action, AssignAddress):
             self._metrics.assigned(owner, action.address, failed=failed)
+            if isinstance(outcome, Applied):
+                self._failovers.assigned(owner, action.address, action.provider_id, self._clocks.wall())
+        elif isinstance(outcome, Created) and isinstance(action, CreateAddress) and action.request.provider_id:
+            self._metrics.assigned(owner, outcome.address, failed=False)  # created where it belongs
         pool = self._kinds[owner.kind].get(owner)
         if pool is not None:
-            self._reporter.tell(pool, action, outcome)
+            self._reporter.events.ended(pool, action, outcome)
         elif isinstance(outcome, Created):
             _log.error("an address was created for a pool that is gone: it is nobody's now", address=outcome.address)
         self._queue.add(owner, urgent=True)
@@ -291,7 +323,8 @@ class AddressController:
         """Pass a node over for a while that a firewall could not be applied to, unless the whole account is refused."""
         pool = self._kinds[owner.kind].get(owner)
         if pool is not None:
-            self._kinds[owner.kind].event(pool, "FirewallFailed", f"{action.summary}: {error}", warning=True)
+            note = f"{action.summary}: {error_text(error)}"
+            self._kinds[owner.kind].event(pool, reasons.FIREWALL_FAILED, note, warning=True)
         if not isinstance(action, AddFirewallNodes) or isinstance(error, RateLimited | AccessDenied):
             return
         memory = self._memories.get(owner, PoolMemory())
@@ -299,6 +332,18 @@ class AddressController:
             backoff = next_backoff(memory.nodes.get(node), error, self._clocks.monotonic(), self._clocks.jitter())
             memory = replace(memory, nodes=with_entry(memory.nodes, node, backoff))
         self._memories[owner] = memory
+
+    def firewall_changed(self, owner: Key, action: FirewallAction) -> None:
+        """Tell of a change of a firewall that was accepted."""
+        pool = self._kinds[owner.kind].get(owner)
+        if pool is not None:
+            self._reporter.events.firewall_changed(pool, action)
+
+    def record_changed(self, owner: Key, action: RecordAction) -> None:
+        """Tell of a change of a DNS record set that was accepted."""
+        pool = self._kinds[owner.kind].get(owner)
+        if pool is not None:
+            self._kinds[owner.kind].event(pool, *record_event(action))
 
     def action_not_sent(self, owner: Key, action: ProviderAction) -> None:
         """Take back that a creation was sent; the key comes back when this process may act again."""
@@ -311,9 +356,14 @@ class AddressController:
     def operation_ended(self, operation: Operation, *, effect: bool) -> None:
         """Remember that an accepted operation is confirmed, or had no effect."""
         owner = operation.owner
+        pool = self._kinds[owner.kind].get(owner)
+        if pool is not None:
+            self._reporter.events.confirmed(pool, operation, effect=effect)
         memory = self._memories.get(owner, PoolMemory())
         if effect:
             self._memories[owner] = forget_confirmed(memory, operation.address)
+            if operation.verb == "assign":
+                self._failovers.assigned(owner, operation.address, operation.target, self._clocks.wall())
         else:
             now, jitter = self._clocks.monotonic(), self._clocks.jitter()
             self._memories[owner] = remember_effectless(memory, operation, now, jitter)

@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
-import structlog
 
 from flipop_core.cluster import SECRETS, KubeAPI
 from flipop_core.errors import ClusterError, ConfigError, Forbidden, ObjectNotFound
+from flipop_core.loggers import carried_logger, get_logger
 from flipop_core.model import Key
 
 _READ_TIMEOUT_SECONDS = 5.0
 RETRY_SECONDS = 15.0
 """How long after a failure a Secret is read again."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class CredentialsUnavailable(ConfigError):
@@ -75,7 +75,7 @@ class SecretCredentials:
         self._clock = clock
         self._recheck_seconds = recheck_seconds
         self._entries: dict[str, _Entry] = {}
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="secrets")
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="secrets", initializer=carried_logger())
 
     def known(self, name: str, key: Key) -> bool:
         """Whether the Secret ``name`` (``namespace/name``) has been read, or could not be.

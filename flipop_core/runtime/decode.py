@@ -1,7 +1,7 @@
 """Nodes and pods from the API server's JSON to flat views, straight through slim types: nothing else is ever built.
 
-Unknown and missing fields and nulls are tolerated; an object without a name raises `msgspec.ValidationError`. Strings
-that many objects share are interned.
+Unknown and missing fields and nulls are tolerated; an object without a name raises `msgspec.ValidationError`, one that is
+nested too deeply `RecursionError`. Strings that many objects share are interned.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ def decode_node(raw: msgspec.Raw | bytes) -> NodeView:
         addresses=tuple(map(_address, status.addresses or ())),
         reserved_ipv4=(metadata.annotations or _NO_ANNOTATIONS).ipv4 or "",
         reserved_ipv6=(metadata.annotations or _NO_ANNOTATIONS).ipv6 or "",
+        deleted_at=metadata.deletion_timestamp or "",
     )
 
 

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
-import structlog
 from msgspec.structs import replace
 
 from flipop_core.errors import FlipopError, ProviderError, RateLimited
+from flipop_core.loggers import get_logger
 from flipop_core.model import Key, MutationResult
 from flipop_core.plan.dns import (
     DeleteRecordSet,
@@ -23,8 +23,9 @@ from flipop_core.plan.dns import (
     RecordName,
     next_failure,
 )
-from flipop_core.plan.limits import Gate, next_gate
+from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
 from flipop_core.providers import DNSProvider, RecordSet
+from flipop_core.resources import reasons
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.leader import Fence, NotLeader
 from flipop_core.runtime.metrics import Metrics
@@ -32,11 +33,14 @@ from flipop_core.runtime.metrics import Metrics
 _FENCED_SECONDS = 1.0
 """How long a write waits that was not sent because the lease was about to end: it may be renewed by then."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class DNSAccount:
-    """See the module. ``wake`` brings a resource back to the queue. All methods need the shared lock held."""
+    """See the module. All methods need the shared lock held.
+
+    ``wake`` brings a resource back to the queue; ``changed`` is told of a change that was accepted.
+    """
 
     def __init__(
         self,
@@ -50,8 +54,10 @@ class DNSAccount:
         jitter: Callable[[], float],
         metrics: Metrics,
         timeout_seconds: float,
+        changed: Callable[[Key, RecordAction], None] = lambda _owner, _action: None,
     ) -> None:
         self.name = name
+        self._changed = changed
         self.capabilities = provider.capabilities
         self.gate = Gate()
         self._provider = provider
@@ -111,6 +117,10 @@ class DNSAccount:
             self._records.pop(known, None)
         self._backoffs.pop(name, None)
         self._removed_at.pop(name, None)
+
+    def accepted(self) -> None:
+        """Make calls again that wait since the credentials were refused. The lock must be held."""
+        self.gate = gate_of_accepted(self.gate)
 
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened."""
@@ -181,6 +191,8 @@ class DNSAccount:
                 self._not_sent(name)
             else:
                 self._answered()
+                if action.name == name:  # and not the registry of who owns what
+                    self._changed(owner, action)
                 if epoch == self._epoch:
                     self._known(action)
             self._ended(name, owner)
@@ -189,7 +201,7 @@ class DNSAccount:
         before = self._backoffs.get(name)
         attempts = before.attempts if before is not None else 0
         until = self._clock() + _FENCED_SECONDS
-        self._backoffs[name] = RecordFailure(attempts, until, "waits for the lease to be renewed", "NotLeader")
+        self._backoffs[name] = RecordFailure(attempts, until, "waits for the lease to be renewed", reasons.NOT_LEADER)
 
     def _answered(self) -> None:
         """Note that the account is served again, unless a call that was sent later has been refused since."""

@@ -1,24 +1,78 @@
-"""Kubernetes Events on the objects concerned. One that says the same as a recent one is not written again."""
+"""Kubernetes Events (events.k8s.io/v1) on the objects concerned, aggregated so that no failure becomes a storm.
+
+An event that says the same as a recent one is not written again: that one becomes a series, whose count grows. Of
+events that differ in their notes only, as errors do that name many addresses, a few are written in half an hour, and
+the rest are counted in the last of them. A count is written at once while it is small, then once a minute.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import structlog
 
-from flipop_core.cluster import EVENTS, KubeAPI
-from flipop_core.errors import FlipopError
+from flipop_core.cluster import EVENTS, NODES, KubeAPI
+from flipop_core.errors import FlipopError, ObjectNotFound
+from flipop_core.resources.parse import Metadata
+from flipop_core.resources.types import API_VERSION
 from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
 
-REPEAT_SECONDS = 600.0
+SERIES_SECONDS = 1800.0
+"""How long after its last occurrence a series goes on; the API server keeps an event for an hour after a write."""
+
+MOST_NOTES = {"Normal": 50, "Warning": 5}
+"""How many events of one reason, with different notes, an object gets within that time."""
+
+PROMPT_COUNT = 10
+COUNT_SECONDS = 60.0
+"""A count up to `PROMPT_COUNT` is written at once, a larger one when this has passed since the last write."""
+
 _REMEMBERED = 4096
+_NOTE_BYTES = 1024
 _REPORTER = "flipop.digitalocean.com/controller"
 
 _log = structlog.get_logger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+Reference = Mapping[str, str]
+"""An ObjectReference: apiVersion, kind, name, uid, and namespace where there is one."""
+
+
+def reference_to(kind: str, metadata: Metadata) -> Reference:
+    """Return the reference to a custom resource of ours."""
+    reference = {"apiVersion": API_VERSION, "kind": kind, "name": metadata.name, "uid": metadata.uid}
+    return {**reference, "namespace": metadata.namespace} if metadata.namespace else reference
+
+
+def reference_to_node(name: str, uid: str = "") -> Reference:
+    """Return the reference to a node. ``kubectl describe node`` finds its events by its uid, or by its name as one."""
+    return {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": name, "uid": uid or name}
+
+
+class _Series:
+    """One Event object, written or to be written, and how often what it says has occurred."""
+
+    __slots__ = ("body", "busy", "count", "last_seen", "last_written", "written")
+
+    def __init__(self, body: dict[str, Any], now: float) -> None:
+        self.body = body
+        self.count = 1
+        self.written = 0
+        self.busy = False
+        self.last_seen = now
+        self.last_written = now
+
+    def is_due(self, now: float) -> bool:
+        if self.busy or self.written >= self.count:
+            return False
+        return self.count <= PROMPT_COUNT or now - self.last_written >= COUNT_SECONDS
+
+
+_SeriesKey = tuple[str, str, str, str, str]
 
 
 class EventRecorder:
@@ -29,46 +83,119 @@ class EventRecorder:
         self._writer = writer
         self._instance = instance[:128]
         self._clock = clock
-        self._recent: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
+        self._alike: dict[tuple[str, ...], dict[_SeriesKey, None]] = {}  # by all but note and related object
 
     def record(
-        self, regarding: dict[str, str], reason: str, note: str, *, kind: Literal["Normal", "Warning"] = "Normal"
+        self,
+        regarding: Reference,
+        reason: str,
+        note: str,
+        *,
+        kind: EventType = "Normal",
+        related: Reference | None = None,
     ) -> None:
-        """Write an event about an object (apiVersion, kind, namespace, name, uid). The shared lock must be held."""
-        key = (regarding.get("uid") or f"{regarding['kind']}/{regarding['name']}", reason, note)
+        """Tell of an event about an object; ``related`` is another one it concerns. The shared lock must be held.
+
+        An object without namespace has its events in ``default``, where kubectl looks for them.
+        """
         now = self._clock()
-        last = self._recent.get(key)
-        if last is not None and now - last < REPEAT_SECONDS:
+        note = _shortened(note)
+        key = (_identity(regarding), reason, kind, _identity(related) if related is not None else "", note)
+        series = self._find(key, now)
+        if series is None:
+            body = self._body(regarding, reason, note, kind, related)
+            series = self._series[key] = _Series(body, now)
+            self._alike.setdefault(key[:3], {})[key] = None
+            while len(self._series) > _REMEMBERED:
+                self._forget(next(iter(self._series)))
+        else:
+            series.count += 1
+            series.last_seen = now
+        self._flush(series)
+
+    def _find(self, key: _SeriesKey, now: float) -> _Series | None:
+        """Return the series that an occurrence belongs to: its own, or the last one when there are many like it."""
+        series = self._series.get(key)
+        if series is not None and now - series.last_seen < SERIES_SECONDS:
+            self._series.move_to_end(key)
+            return series
+        for known in tuple(self._alike.get(key[:3], ())):
+            if now - self._series[known].last_seen >= SERIES_SECONDS:
+                self._forget(known)
+        alike = self._alike.get(key[:3], {})
+        return self._series[next(reversed(alike))] if len(alike) >= MOST_NOTES[key[2]] else None
+
+    def _forget(self, key: _SeriesKey) -> None:
+        del self._series[key]
+        alike = self._alike[key[:3]]
+        del alike[key]
+        if not alike:
+            del self._alike[key[:3]]
+
+    def _flush(self, series: _Series) -> None:
+        if not series.is_due(self._clock()):
             return
-        self._recent[key] = now
-        self._recent.move_to_end(key)
-        while len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
-        namespace = regarding.get("namespace") or "default"
-        body = self._body(regarding, namespace, reason, note, kind)
-        self._writer.submit(
-            ("event", uuid.uuid4()),
-            "Event",
-            lambda: self._api.create(EVENTS, namespace, body, timeout_seconds=WRITE_TIMEOUT_SECONDS),
-            lambda _, error: self._written(reason, error),
+        body, count = series.body, series.count
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        news = {"series": {"count": count, "lastObservedTime": _now()}} if count > 1 else {}
+
+        def write() -> bytes:
+            if not series.written:
+                return self._api.create(EVENTS, namespace, {**body, **news}, timeout_seconds=WRITE_TIMEOUT_SECONDS)
+            return self._api.merge_patch(EVENTS, namespace, name, news, timeout_seconds=WRITE_TIMEOUT_SECONDS)
+
+        series.busy = self._writer.submit(
+            ("event", name), EVENTS.kind, write, lambda _, error: self._written(series, count, error)
         )
 
-    def _written(self, reason: str, error: FlipopError | None) -> None:
-        if error is not None:
-            _log.warning("event not written", reason=reason, error=str(error))
+    def _written(self, series: _Series, count: int, error: FlipopError | None) -> None:
+        series.busy = False
+        series.last_written = self._clock()
+        if isinstance(error, ObjectNotFound) and series.written:
+            # It has expired, or was deleted: the next occurrence begins a new one.
+            series.body = {**series.body, "metadata": self._metadata(series.body["regarding"]), "eventTime": _now()}
+            series.count, series.written = series.count - series.written, 0
+        elif error is not None:
+            _log.warning("event not written", reason=series.body["reason"], error=str(error))
+            return
+        else:
+            series.written = count
+        self._flush(series)
 
-    def _body(self, regarding: dict[str, str], namespace: str, reason: str, note: str, kind: str) -> dict[str, Any]:
-        time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return {
+    def _metadata(self, regarding: Reference) -> dict[str, str]:
+        name = f"{regarding['name'][:200]}.{uuid.uuid4().hex[:16]}"
+        return {"name": name, "namespace": regarding.get("namespace") or "default"}
+
+    def _body(
+        self, regarding: Reference, reason: str, note: str, kind: EventType, related: Reference | None
+    ) -> dict[str, Any]:
+        body = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": f"{regarding['name'][:200]}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "eventTime": time,
+            "metadata": self._metadata(regarding),
+            "eventTime": _now(),
             "reportingController": _REPORTER,
             "reportingInstance": self._instance,
             "action": reason,
             "reason": reason,
-            "regarding": regarding,
-            "note": note[:1024],
+            "regarding": dict(regarding),
+            "note": note,
             "type": kind,
         }
+        return body if related is None else {**body, "related": dict(related)}
+
+
+def _identity(reference: Reference) -> str:
+    return reference.get("uid") or f"{reference['kind']}/{reference.get('namespace', '')}/{reference['name']}"
+
+
+def _shortened(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= _NOTE_BYTES:
+        return note
+    return encoded[: _NOTE_BYTES - len("…".encode())].decode(errors="ignore") + "…"
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 
 import msgspec
-import structlog
 from msgspec.structs import replace
 
 from flipop_core.errors import AccessDenied, FlipopError, NotFound, ProviderError, RateLimited
+from flipop_core.loggers import get_logger
 from flipop_core.model import InProgress, Key, MutationResult
 from flipop_core.plan.firewall import (
     AddFirewallNodes,
@@ -25,7 +25,7 @@ from flipop_core.plan.firewall import (
     next_failure,
     rule_order,
 )
-from flipop_core.plan.limits import Gate, next_gate
+from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
 from flipop_core.providers import Firewall, FirewallProvider
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.leader import Fence, NotLeader
@@ -40,7 +40,7 @@ TURN_SECONDS = 10.0
 FORGET_SECONDS = 600.0
 """For how long after its wait a failure still counts when the same change fails again."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class KnownFirewall(msgspec.Struct, frozen=True):
@@ -88,7 +88,8 @@ class _Failures:
 class FirewallAccount:
     """See the module. All methods need the shared lock held.
 
-    ``wake`` brings a resource back to the queue after some seconds; ``refused`` is told of a change that failed.
+    ``wake`` brings a resource back to the queue after some seconds; ``refused`` is told of a change that failed,
+    ``changed`` of one that was accepted.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class FirewallAccount:
         jitter: Callable[[], float],
         metrics: Metrics,
         timeout_seconds: float,
+        changed: Callable[[Key, FirewallAction], None] = lambda _owner, _action: None,
     ) -> None:
         self.name = name
+        self._told = changed
         self.capabilities = provider.capabilities
         self.gate = Gate()
         self._provider = provider
@@ -185,6 +188,10 @@ class FirewallAccount:
         self.gate = Gate()
         self._failures.clear()
 
+    def accepted(self) -> None:
+        """Make calls again that wait since the credentials were refused. The lock must be held."""
+        self.gate = gate_of_accepted(self.gate)
+
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened."""
         self._epoch += 1
@@ -263,6 +270,7 @@ class FirewallAccount:
     ) -> None:
         where = f"{owner.namespace}/{owner.name}"
         _log.info("firewall changed", resource=where, action=action.summary, provider=self.name)
+        self._told(owner, action)
         self.gate = Gate()
         self._failures.pop(place, None)
         if epoch == self._epoch:

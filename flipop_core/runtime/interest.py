@@ -140,6 +140,7 @@ class Interests:
         self._pods: SharedReflectors[PodView] = SharedReflectors(partial(pod_reflector, api))
         self._ready_pods: dict[Query, ReadyPods] = {}
         self._interests: dict[Key, Interest] = {}
+        self._nodes_lost: dict[str, float] = {}
 
     def of(self, key: Key, match: Match) -> Interest:
         """Return the pool's interest; a new one is acquired, and ``key`` queued when it is in sync."""
@@ -163,6 +164,10 @@ class Interests:
         if interest is not None:
             self._release(key, interest, keep=None)
 
+    def node_lost_at(self, provider_id: str) -> float | None:
+        """Return when a node was deleted or no longer selected (Unix time), None when it was not, or long ago."""
+        return self._nodes_lost.get(provider_id)
+
     def reflectors(self) -> tuple[Reflector[NodeView] | Reflector[PodView], ...]:
         """Return the reflectors that run now."""
         return (*self._nodes.reflectors(), *self._pods.reflectors())
@@ -173,6 +178,10 @@ class Interests:
         self._pods.stop()
 
     def _node_changed(self, key: Key, old: NodeView | None, new: NodeView | None) -> None:
+        if old is not None and new is None and old.provider_id:
+            self._nodes_lost[old.provider_id] = self._wall()
+            while len(self._nodes_lost) > _MOST_LOSSES:
+                self._nodes_lost.pop(next(iter(self._nodes_lost)), None)
         lost = old is not None and old.ready and (new is None or not new.ready or new.deleting)
         self._queue.add(key, urgent=lost)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from flipop_core.cluster import ROUTED_IP_ISSUERS, KubeAPI
 from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.loggers import get_logger
 from flipop_core.model import Key
 from flipop_core.plan.report import merge_conditions, problem_reason
 from flipop_core.registry import ProviderRegistry
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import IssuerView, RoutedIPView, decode_issuer
 from flipop_core.resources.routed import RoutedIPIssuerSpec, RoutedIPIssuerStatus
 from flipop_core.resources.types import RECLAIM_FINALIZER, Condition
@@ -22,7 +22,7 @@ from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import Writer
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def secret_name(spec: RoutedIPIssuerSpec) -> str:
@@ -145,15 +145,17 @@ class IssuerController:
             missing = known
         if missing:
             mend = f"its keys are the provider's environment variables: add {', '.join(missing)}"
-            return ResourceInvalid("spec.credentialsSecretRef", secret, mend, reason="CredentialsIncomplete")
+            return ResourceInvalid("spec.credentialsSecretRef", secret, mend, reason=reasons.CREDENTIALS_INCOMPLETE)
         return None
 
 
 def _condition(issuer: IssuerView, users: tuple[str, ...], problem: ConfigError | None) -> Condition:
     if problem is not None:
-        reason = "CredentialsUnavailable" if isinstance(problem, CredentialsUnavailable) else problem_reason(problem)
-        return Condition("Ready", "False", reason, str(problem), "")
+        reason = (
+            reasons.CREDENTIALS_UNAVAILABLE if isinstance(problem, CredentialsUnavailable) else problem_reason(problem)
+        )
+        return Condition(reasons.READY, "False", reason, str(problem), "")
     if issuer.metadata.deletion_timestamp is not None and users:
         message = f"{len(users)} RoutedIPs still use it, {users[0]} first: delete them, or let them name another issuer"
-        return Condition("Ready", "False", "InUse", message, "")
-    return Condition("Ready", "True", "Usable", f"{len(users)} RoutedIPs use it", "")
+        return Condition(reasons.READY, "False", reasons.IN_USE, message, "")
+    return Condition(reasons.READY, "True", reasons.USABLE, f"{len(users)} RoutedIPs use it", "")

@@ -15,6 +15,7 @@ from flipop_core.plan.routedip import RoutedIPPlan
 from flipop_core.resources.parse import PoolView
 from flipop_core.resources.types import FloatingIPPoolStatus
 from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.events import Reference
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.store import Store
 
@@ -49,7 +50,9 @@ class AddressKind(Protocol):
     def write_status(self, pool: PoolView, status: FloatingIPPoolStatus) -> bool:
         """As `ObjectWriter.write_status`."""
 
-    def event(self, pool: PoolView, reason: str, note: str, *, warning: bool = False) -> None:
+    def event(
+        self, pool: PoolView, reason: str, note: str, *, warning: bool = False, related: Reference | None = None
+    ) -> None:
         """As `ObjectWriter.event`."""
 
     def forget(self, key: Key) -> None:

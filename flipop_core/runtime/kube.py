@@ -10,6 +10,7 @@ tokens and certificates are replaced in their files before they expire.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import os
@@ -55,6 +56,38 @@ def load_kube_configuration(kubeconfig: str | None = None, context: str | None =
 def connect(kubeconfig: str, context: str) -> HTTPKubeAPI:
     """Return the API of the configured cluster; empty texts are as None of `load_kube_configuration`."""
     return HTTPKubeAPI(lambda: load_kube_configuration(kubeconfig or None, context or None))
+
+
+def connect_as(client: Any, namespace: str) -> HTTPKubeAPI:
+    """Return the API that a caller's ``kubernetes.client.ApiClient`` or ``Configuration`` stands for.
+
+    It is read again as a kubeconfig is, refresh hook included, and never changed. Raises ConfigError when it cannot be
+    used.
+    """
+    if not hasattr(getattr(client, "configuration", client), "get_api_key_with_prefix"):
+        raise ConfigError(
+            f"{type(client).__name__} is no Kubernetes client: give a kubernetes.client.ApiClient or Configuration"
+        )
+    return HTTPKubeAPI(lambda: _caller_configuration(client, namespace))
+
+
+def _caller_configuration(client: Any, namespace: str) -> KubeConfiguration:
+    configuration = getattr(client, "configuration", client)
+    headers = {**getattr(client, "default_headers", {})}
+    if cookie := getattr(client, "cookie", None):
+        headers["Cookie"] = cookie
+    try:
+        authorization = _authorization(configuration) or headers.get("Authorization", "")
+        described = _described(configuration, namespace, "the caller's client", authorization)
+    except Exception as error:  # a hook of the caller's raises whatever it likes
+        raise ConfigError(f"the caller's Kubernetes client cannot be used: {type(error).__name__}: {error}") from error
+    own = {"Authorization", "User-Agent"}
+    return msgspec.structs.replace(
+        described,
+        headers=tuple(sorted((name, value) for name, value in headers.items() if name not in own)),
+        # A shallow copy, made without the setters, one of which sets levels of the process's loggers.
+        new_pool=lambda: _pool(copy.copy(configuration)),
+    )
 
 
 def _official_client() -> tuple[Any, Any]:
@@ -268,7 +301,7 @@ class HTTPKubeAPI:
         body = self._call(request, timeout_seconds)
         try:
             answer = _LIST.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ClusterUnavailable(f"{request.action}: the answer is no list: {error}") from error
         metadata = answer.metadata
         return ListPage(answer.items or (), metadata.resource_version or "", metadata.continue_token or "")

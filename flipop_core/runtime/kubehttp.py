@@ -46,7 +46,7 @@ def send(
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise ClusterUnavailable(f"{request.action}: no time left")
-    headers = {"Accept": JSON, "User-Agent": user_agent}
+    headers = {**dict(session.configuration.headers), "Accept": JSON, "User-Agent": user_agent}
     if request.body is not None:
         headers["Content-Type"] = request.content_type
     if session.configuration.authorization:

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 
 import msgspec
-import structlog
 import urllib3
 
 from flipop_core.errors import Unauthorized
+from flipop_core.loggers import get_logger, with_logger
 
-_LOG = structlog.get_logger(__name__)
+_LOG = get_logger(__name__)
 
 _LEAST_SECONDS_BETWEEN_READINGS = 1.0
 
@@ -22,6 +22,7 @@ class KubeConfiguration(msgspec.Struct, frozen=True):
     ``url`` is where it is; ``namespace`` the context's or the pod's own; ``source`` says where all this was found.
     ``authorization`` is that header's value, empty for client certificates and anonymous use. ``fingerprint`` changes
     with everything that needs connections of its own, which ``new_pool`` makes: addresses, certificates, proxies.
+    ``headers`` are sent beside the usual ones, such as those that impersonate a user.
     """
 
     url: str
@@ -30,6 +31,7 @@ class KubeConfiguration(msgspec.Struct, frozen=True):
     authorization: str
     fingerprint: str
     new_pool: Callable[[], urllib3.PoolManager]
+    headers: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"KubeConfiguration(url={self.url!r}, namespace={self.namespace!r}, source={self.source!r})"
@@ -49,7 +51,11 @@ class Session:
     def serves_as(self, other: Session) -> bool:
         """Whether requests made with either are the same."""
         mine, others = self.configuration, other.configuration
-        return (mine.authorization, mine.fingerprint) == (others.authorization, others.fingerprint)
+        return (mine.authorization, mine.headers, mine.fingerprint) == (
+            others.authorization,
+            others.headers,
+            others.fingerprint,
+        )
 
 
 class Sessions:
@@ -96,7 +102,8 @@ class Sessions:
                 if self._clock() - self._read_at < seconds:
                     return None
                 self._reading = threading.Event()
-                threading.Thread(target=self._read, args=(self._reading,), name="kube-credentials", daemon=True).start()
+                read = with_logger(self._read)
+                threading.Thread(target=read, args=(self._reading,), name="kube-credentials", daemon=True).start()
             return self._reading
 
     def _read(self, done: threading.Event) -> None:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-import structlog
 
 from flipop_core.cluster import LEASES, KubeAPI, Query
 from flipop_core.errors import (
@@ -33,6 +32,7 @@ from flipop_core.errors import (
     ObjectNotFound,
     Unauthorized,
 )
+from flipop_core.loggers import get_logger, with_logger
 from flipop_core.runtime.fence import Fence, Leadership, LeaseFence, NoElection, NotLeader, boottime
 from flipop_core.runtime.leasewatch import ReleaseWatch
 
@@ -88,7 +88,7 @@ class LeaderElector:
         self._clock = clock
         self._chance = chance
         self._times = _RisingTimes(wall_clock)
-        self._log = structlog.get_logger(__name__).bind(lease=f"{namespace}/{name}", identity=identity)
+        self._log = get_logger(__name__).bind(lease=f"{namespace}/{name}", identity=identity)
         self._fence = LeaseFence(f"{namespace}/{name}", clock)
         self._leading = False
         # The Lease as last read or written (None: there is none), and whether that may still be how it stands.
@@ -127,7 +127,7 @@ class LeaderElector:
         """Begin to acquire the Lease, in a thread of its own. An elector starts once."""
         if self._thread is not None or self._ending.is_set():
             raise RuntimeError("this elector was started before")
-        self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
+        self._thread = threading.Thread(target=with_logger(self._run), name="leader-election", daemon=True)
         self._watch.start()
         self._thread.start()
 

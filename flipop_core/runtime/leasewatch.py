@@ -11,6 +11,7 @@ import msgspec
 
 from flipop_core.cluster import LEASES, KubeAPI, Query, Watch, WatchEvent
 from flipop_core.errors import ClusterError, ClusterUnavailable, Forbidden, Unauthorized
+from flipop_core.loggers import with_logger
 
 _RESOURCE = f"{LEASES.plural}.{LEASES.group}"
 _LONGEST_BACKOFF_SECONDS = 60.0
@@ -57,7 +58,7 @@ class ReleaseWatch:
 
     def start(self) -> None:
         """Start the thread, which opens no watch before `follow`."""
-        self._thread = threading.Thread(target=self._run, name="leader-lease-watch", daemon=True)
+        self._thread = threading.Thread(target=with_logger(self._run), name="leader-lease-watch", daemon=True)
         self._thread.start()
 
     def follow(self, version: str) -> None:

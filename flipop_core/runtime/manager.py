@@ -5,13 +5,16 @@ A `Manager` takes no signal, sets up no logging and never ends the process, so t
 
 from __future__ import annotations
 
+import importlib.metadata
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
-import structlog
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 
 from flipop_core.cluster import (
     FLOATING_IP_POOLS,
@@ -22,7 +25,9 @@ from flipop_core.cluster import (
     Query,
 )
 from flipop_core.config import Settings
+from flipop_core.loggers import get_logger, with_logger
 from flipop_core.model import AccountRef, Key
+from flipop_core.plan.dns import RecordAction
 from flipop_core.plan.observed import PoolMemory
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import (
@@ -40,11 +45,17 @@ from flipop_core.runtime.controllers import AddressController
 from flipop_core.runtime.credentials import SecretCredentials
 from flipop_core.runtime.dnsclaims import DNSClaims
 from flipop_core.runtime.events import EventRecorder
+from flipop_core.runtime.external import Election
+from flipop_core.runtime.history import AddressHistory
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.kinds import PoolKind
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
+from flipop_core.runtime.livemetrics import WatchMetrics, build_info, queue_families, rate_limit_families
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.overview import held_address
+from flipop_core.runtime.page.app import StatusPage
+from flipop_core.runtime.page.facts import FactsSource
 from flipop_core.runtime.poolaccounts import PoolAccounts
 from flipop_core.runtime.pooldemand import PoolDemand
 from flipop_core.runtime.poolrecords import PoolRecords
@@ -61,13 +72,14 @@ from flipop_core.runtime.writer import Writer
 STALE_SECONDS = 90.0
 """How long the API server may say nothing before this process calls itself not ready."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Manager:
     """One controller process. ``api`` and ``registry`` may be real or in memory; `start`, then `stop`.
 
-    ``elect`` is False to act without a lease, for a demo or an embedder with an election of its own.
+    ``elect`` is False to act without a lease, where no second process can run. ``election`` replaces the lease by an
+    election of the embedder's.
     """
 
     def __init__(
@@ -80,6 +92,7 @@ class Manager:
         elect: bool = True,
         clocks: Clocks | None = None,
         metrics_registry: CollectorRegistry | None = None,
+        election: Election | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self.metrics = Metrics(metrics_registry)
@@ -89,9 +102,10 @@ class Manager:
         self._settings = settings
         self._clocks = clocks if clocks is not None else Clocks()
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self.leadership: Leadership = self._leadership(namespace, elect=elect)
+        self.leadership: Leadership = self._leadership(namespace, election, elect=elect)
         self._writer = Writer(lock=self.lock, fence=self.leadership.fence, metrics=self.metrics)
         recorder = EventRecorder(api, self._writer, instance=self._identity, clock=self._clocks.monotonic)
+        self.history = AddressHistory(self._clocks.wall)
         self.interests = Interests(api, self.queue, self._clocks.wall)
         self.pools: Reflector[PoolView] = Reflector(
             api,
@@ -186,13 +200,16 @@ class Manager:
             records=self.records,
             queue=self.queue,
             writer=self._writer,
+            recorder=recorder,
             metrics=self.metrics,
             clocks=self._clocks,
             settings=settings,
             denied=lambda ref: self.accounts.denied("ip", ref),
+            history=self.history,
         )
         self.accounts.listener = self.controller
         self.accounts.demand_of = demand.of
+        self.accounts.record_changed = self._record_changed
         self.record_set_controller = RecordSetController(
             api=api,
             record_sets=self.record_sets.store,
@@ -206,7 +223,10 @@ class Manager:
             clocks=self._clocks,
             recheck_seconds=settings.recheck_seconds,
         )
-        self._worker = threading.Thread(target=self._work, name="reconcile", daemon=True)
+        self._watch_metrics = WatchMetrics(self._watches, self._clocks.monotonic)
+        self._build_info = build_info(importlib.metadata.version("flipop-core"))
+        self.metrics.add_source(self._live_metrics)
+        self._worker = threading.Thread(target=with_logger(self._work), name="reconcile", daemon=True)
         self._server: StatusServer | None = None
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -216,7 +236,12 @@ class Manager:
         if self._settings.metrics_bind_addr:
             host, port = self._settings.bind_address
             self._server = StatusServer(
-                host, port, registry=self.metrics.registry, healthy=self.unhealthy, ready=self.unready
+                host,
+                port,
+                registry=self.metrics.registry,
+                healthy=self.unhealthy,
+                ready=self.unready,
+                page=self._page(),
             )
         self.pools.store.when_synced(self._listed)
         self.pools.start()
@@ -256,8 +281,7 @@ class Manager:
 
     def unready(self) -> str:
         """Return what keeps the process from being of use now, empty for nothing."""
-        watches = (*self.routing.reflectors(), *self.routing.services.reflectors())
-        for reflector in (self.pools, *self.interests.reflectors(), *watches):
+        for reflector in self._watches():
             plural = reflector.query.resource.plural
             if not reflector.store.synced:
                 return f"{plural} are not listed yet. {reflector.problem}".strip()
@@ -265,6 +289,32 @@ class Manager:
             if contact is None or self._clocks.monotonic() - contact > STALE_SECONDS:
                 return f"the API server has said nothing of {plural} for {STALE_SECONDS:.0f} s. {reflector.problem}"
         return ""
+
+    def _watches(self) -> tuple[Reflector[Any], ...]:
+        """Return the reflectors whose silence matters."""
+        watches = (*self.routing.reflectors(), *self.routing.services.reflectors())
+        return (self.pools, *self.interests.reflectors(), *watches)
+
+    def _live_metrics(self) -> list[Metric]:
+        """Return what is read off the parts when it is scraped, without the lock."""
+        limits = rate_limit_families(self.accounts.rate_limits(), time.monotonic())
+        return [*queue_families(self.queue), *self._watch_metrics.families(), *limits, *self._build_info]
+
+    def _page(self) -> StatusPage:
+        facts = FactsSource(
+            lock=self.lock,
+            pools=self.pools.store.values,
+            routed_ips=self.routing.routed_ips.store.values,
+            record_sets=self.record_sets.store.values,
+            leadership=self.leadership,
+            identity=self._identity,
+            unready=self.unready,
+            accounts=self.accounts,
+            verification=self.verification,
+            history=self.history,
+            clocks=self._clocks,
+        )
+        return StatusPage(facts, monotonic=self._clocks.monotonic, wall=self._clocks.wall)
 
     # -- threads -----------------------------------------------------------------------------------------------------
 
@@ -315,6 +365,8 @@ class Manager:
             self.queue.resume("sync")
 
     def _routed_ip_changed(self, old: RoutedIPView | None, new: RoutedIPView | None) -> None:
+        if (view := new or old) is not None:
+            self.history.seen(view.key, held_address(new.status) if new is not None else None)
         if old is None or new is None or _routed_claim_of(old) != _routed_claim_of(new):
             self._dns_claims.changed()
             self.keeper.claims_changed()
@@ -326,12 +378,17 @@ class Manager:
         pool = new if new is not None else old
         if pool is None:
             return
+        self.history.seen(pool.key, new.status.ips if new is not None else None)
         self.queue.add(pool.key)
         self._dns_claims_changed(old, new)
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             # What one pool claims or lets go may concern every other.
             for other in self.holders():
                 self.queue.add(other.key)
+
+    def _record_changed(self, owner: Key, action: RecordAction) -> None:
+        told = self.record_set_controller if owner.kind == NODE_DNS_RECORD_SETS.kind else self.controller
+        told.record_changed(owner, action)
 
     def _record_set_changed(self, old: RecordSetView | None, new: RecordSetView | None) -> None:
         record_set = new if new is not None else old
@@ -345,7 +402,9 @@ class Manager:
             self._dns_claims.changed()
             self.keeper.claims_changed()
 
-    def _leadership(self, namespace: str, *, elect: bool) -> Leadership:
+    def _leadership(self, namespace: str, election: Election | None, *, elect: bool) -> Leadership:
+        if election is not None:
+            return election(self._started_leading, self._stopped_leading)
         if not elect:
             return NoElection(on_started=self._started_leading, on_stopped=self._stopped_leading)
         return LeaderElector(
@@ -368,7 +427,7 @@ class Manager:
             self.controller.forget_all()
             self._queue_all()
             self.verification.begin()
-        self.metrics.leader.set(1)
+        self.metrics.leads(leading=True)
         self.queue.resume("leader")
 
     def _credentials_changed(self, secret: str) -> None:
@@ -383,12 +442,14 @@ class Manager:
 
     def _stopped_leading(self) -> None:
         self.queue.pause("leader")
-        self.metrics.leader.set(0)
+        self.history.resign()
+        self.metrics.leads(leading=False)
 
     def _queue_event(self, event: QueueEvent, key: Key, seconds: float) -> None:
-        del key, seconds
-        if event in ("add", "start"):
-            self.metrics.queue_depth.set(self.queue.depth)
+        if event == "start":
+            self.metrics.waited(key.kind, seconds)
+        elif event == "retry":
+            self.metrics.retried(key.kind)
 
 
 def _claim_of(view: PoolView | RecordSetView) -> tuple[object, ...]:

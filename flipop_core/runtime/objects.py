@@ -7,20 +7,20 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-import structlog
 
 from flipop_core.cluster import KubeAPI, ResourceType
 from flipop_core.errors import Conflict, FlipopError, ObjectNotFound
+from flipop_core.loggers import get_logger
 from flipop_core.model import Key
 from flipop_core.resources.parse import Metadata
 from flipop_core.resources.types import RECLAIM_FINALIZER
-from flipop_core.runtime.events import EventRecorder
+from flipop_core.runtime.events import EventRecorder, EventType, Reference, reference_to
 from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, WRITE_TIMEOUT_SECONDS, Writer, merge_difference
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class View(Protocol):
@@ -98,16 +98,13 @@ class ObjectWriter(Generic[V]):
         guard = {"resourceVersion": view.metadata.resource_version}
         return self._patch(view, {"metadata": guard, "status": patch}, "status", stored)
 
-    def event(self, view: V, reason: str, note: str, *, warning: bool = False) -> None:
-        """Record an event about the object."""
-        regarding = {
-            "apiVersion": self._resource.api_version,
-            "kind": self._resource.kind,
-            "namespace": view.metadata.namespace,
-            "name": view.metadata.name,
-            "uid": view.metadata.uid,
-        }
-        self._recorder.record(regarding, reason, note, kind="Warning" if warning else "Normal")
+    def event(
+        self, view: V, reason: str, note: str, *, warning: bool = False, related: Reference | None = None
+    ) -> None:
+        """Record an event about the object, and perhaps about another one that is ``related``."""
+        regarding = reference_to(self._resource.kind, view.metadata)
+        kind: EventType = "Warning" if warning else "Normal"
+        self._recorder.record(regarding, reason, note, kind=kind, related=related)
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""

@@ -17,6 +17,7 @@ from flipop_core.cluster import (
     ResourceType,
 )
 from flipop_core.errors import ClusterError, ConfigError, Forbidden, ObjectNotFound
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import (
     PoolView,
     RecordSetView,
@@ -25,6 +26,7 @@ from flipop_core.resources.parse import (
     decode_record_set,
     decode_routed_ip,
 )
+from flipop_core.resources.routed import RoutedIPStatus
 from flipop_core.resources.types import Condition, IPStatus, RecordStatus
 from flipop_core.runtime.kube import connect
 
@@ -32,49 +34,97 @@ V = TypeVar("V", PoolView, RoutedIPView, RecordSetView)
 
 
 def read_overview(
-    kubeconfig: str, context: str, namespace: str = "", names: Collection[str] = ()
+    kubeconfig: str,
+    context: str,
+    namespace: str = "",
+    names: Collection[str] = (),
+    refused: list[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return ``{"pools": […], "routedIPs": […], "recordSets": […]}`` as JSON values, sorted by namespace and name.
 
     Each has ``namespace``, ``name``, ``ready`` (True, False or None for not reported yet), ``reason``, ``message``,
-    ``since`` (RFC 3339) and ``dns`` (names with their types); pools and RoutedIPs have ``addresses`` too, each with
-    ``address``, ``state``, ``node`` and ``error``. An empty ``namespace`` is all, no ``names`` are all. Raises
-    ConfigError when the cluster cannot be read.
+    ``since`` and ``created`` (RFC 3339) and ``dns`` (names with their types); pools and RoutedIPs have ``addresses``
+    too, each with ``address``, ``state``, ``node`` and ``error``. An empty ``namespace`` is all, no ``names`` are all.
+    Which rights are missing to list some of them is added to ``refused``. Raises ConfigError when the cluster cannot be
+    read.
     """
     with closing(connect(kubeconfig, context)) as api:
         try:
-            return overview(api, namespace, names)
+            return overview(api, namespace, names, refused)
+        except Forbidden as error:
+            raise ConfigError(_missing_right(FLOATING_IP_POOLS, namespace)) from error
+        except ObjectNotFound as error:
+            mend = "flipop crds | kubectl apply -f -"
+            raise ConfigError(f"the cluster has no {FLOATING_IP_POOLS.plural}: install them with `{mend}`") from error
         except ClusterError as error:
             raise ConfigError(f"the cluster cannot be read: {error}") from error
 
 
-def overview(api: KubeAPI, namespace: str = "", names: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
+def overview(
+    api: KubeAPI, namespace: str = "", names: Collection[str] = (), refused: list[str] | None = None
+) -> dict[str, list[dict[str, Any]]]:
     """Return the overview of a cluster, as `read_overview`. Raises ClusterError."""
 
-    def rows(resource: ResourceType, decode: Callable[[msgspec.Raw], V], row: Callable[[V], dict[str, Any]]) -> Any:
-        views = [view for view in _list(api, Query(resource, namespace), decode) if _chosen(view.metadata.name)]
-        return [row(view) for view in sorted(views, key=lambda view: (view.metadata.namespace, view.metadata.name))]
+    def chosen(resource: ResourceType, decode: Callable[[msgspec.Raw], V]) -> list[V]:
+        views = _list(api, Query(resource, namespace), decode, refused)
+        return [view for view in views if not names or view.metadata.name in names]
 
-    def _chosen(name: str) -> bool:
-        return not names or name in names
+    return describe(
+        chosen(FLOATING_IP_POOLS, decode_pool),
+        chosen(ROUTED_IPS, decode_routed_ip),
+        chosen(NODE_DNS_RECORD_SETS, decode_record_set),
+    )
 
+
+def describe(
+    pools: Iterable[PoolView], routed_ips: Iterable[RoutedIPView], record_sets: Iterable[RecordSetView]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the overview of these resources, as `read_overview`."""
     return {
-        "pools": rows(FLOATING_IP_POOLS, decode_pool, _pool_row),
-        "routedIPs": rows(ROUTED_IPS, decode_routed_ip, _routed_ip_row),
-        "recordSets": rows(NODE_DNS_RECORD_SETS, decode_record_set, _record_set_row),
+        "pools": [_pool_row(view) for view in _sorted(pools)],
+        "routedIPs": [_routed_ip_row(view) for view in _sorted(routed_ips)],
+        "recordSets": [_record_set_row(view) for view in _sorted(record_sets)],
     }
 
 
-def _list(api: KubeAPI, query: Query, decode: Callable[[msgspec.Raw], V]) -> list[V]:
+def held_address(status: RoutedIPStatus) -> dict[str, IPStatus]:
+    """Return the address of a RoutedIP with its state, as a pool's status has it; empty while there is none."""
+    if not status.address:
+        return {}
+    held = IPStatus(
+        state=status.state or "unassigned",
+        node_name=status.assigned_node,
+        provider_id=status.provider_id,
+        error=status.error,
+    )
+    return {status.address: held}
+
+
+def _sorted(views: Iterable[V]) -> list[V]:
+    return sorted(views, key=lambda view: (view.metadata.namespace, view.metadata.name))
+
+
+def _missing_right(resource: ResourceType, namespace: str) -> str:
+    name = f"{resource.plural}.{resource.group}"
+    where = f"namespace {namespace}" if namespace else "all namespaces"
+    option = f"-n {namespace}" if namespace else "-A"
+    return (
+        f"{name} cannot be read: the right to list them in {where} is missing: kubectl auth can-i list {name} {option}"
+    )
+
+
+def _list(api: KubeAPI, query: Query, decode: Callable[[msgspec.Raw], V], refused: list[str] | None = None) -> list[V]:
     """List all objects. A resource of ours that the cluster does not serve, or not to us, has none, but pools do."""
     views: list[V] = []
     token = ""
     while True:
         try:
             page = api.list_page(query, continue_token=token)
-        except (ObjectNotFound, Forbidden):
+        except (ObjectNotFound, Forbidden) as error:
             if query.resource == FLOATING_IP_POOLS:
                 raise
+            if isinstance(error, Forbidden) and refused is not None:
+                refused.append(_missing_right(query.resource, query.namespace))
             return []
         views += map(decode, page.items)
         token = page.continue_token
@@ -89,6 +139,8 @@ def _pool_row(view: PoolView) -> dict[str, Any]:
         "provider": view.spec.provider if view.spec is not None else "",
         "desired": max(0, status.desired_count),
         "active": max(0, status.active_count),
+        "candidates": max(0, status.candidate_count),
+        "freeNodes": list(status.assignable_nodes),
         "addresses": [_address(address, ip) for address, ip in status.ips.items()],
     }
 
@@ -96,18 +148,12 @@ def _pool_row(view: PoolView) -> dict[str, Any]:
 def _routed_ip_row(view: RoutedIPView) -> dict[str, Any]:
     status = view.status
     service = view.spec.service_ref if view.spec is not None else None
-    held = IPStatus(
-        state=status.state or "unassigned",
-        node_name=status.assigned_node,
-        provider_id=status.provider_id,
-        error=status.error,
-    )
     return {
         **_row(view, status.conditions, status.records),
         "service": f"{service.namespace or view.metadata.namespace}/{service.name}" if service is not None else "",
         "ports": list(status.ports),
         "firewall": status.firewall,
-        "addresses": [_address(status.address, held)] if status.address else [],
+        "addresses": [_address(address, ip) for address, ip in held_address(status).items()],
     }
 
 
@@ -118,14 +164,15 @@ def _record_set_row(view: RecordSetView) -> dict[str, Any]:
 def _row(
     view: PoolView | RoutedIPView | RecordSetView, conditions: Iterable[Condition], records: Iterable[RecordStatus]
 ) -> dict[str, Any]:
-    ready = next((condition for condition in conditions if condition.type == "Ready"), None)
+    ready = next((condition for condition in conditions if condition.type == reasons.READY), None)
     return {
         "namespace": view.metadata.namespace,
         "name": view.metadata.name,
         "ready": ready.status == "True" if ready is not None else None,
-        "reason": ready.reason if ready is not None else "NotReported",
+        "reason": ready.reason if ready is not None else reasons.NOT_REPORTED,
         "message": ready.message if ready is not None else "no controller has reported on it yet",
         "since": ready.last_transition_time if ready is not None else "",
+        "created": view.metadata.creation_timestamp,
         "dns": [{"name": record.name, "type": record.type, "provider": record.provider} for record in records],
     }
 

@@ -6,14 +6,13 @@ import threading
 from contextlib import closing
 from importlib.metadata import version
 
-import structlog
-
 from flipop_core.config import Settings
+from flipop_core.loggers import get_logger
 from flipop_core.registry import ProviderRegistry
 from flipop_core.runtime.kube import connect
 from flipop_core.runtime.manager import Manager
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def run_controller(settings: Settings, registry: ProviderRegistry, stop: threading.Event) -> int:

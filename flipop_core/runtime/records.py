@@ -6,13 +6,22 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 import msgspec
-import structlog
 
 from flipop_core.dnsnames import is_zone_id
 from flipop_core.errors import ConfigError
+from flipop_core.loggers import get_logger
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
-from flipop_core.plan.dns import Ownership, RecordName, RecordObservation, RecordPlan, plan_record
+from flipop_core.plan.dns import (
+    EnsureRecordSet,
+    Ownership,
+    RecordAction,
+    RecordName,
+    RecordObservation,
+    RecordPlan,
+    plan_record,
+)
+from flipop_core.resources import reasons
 from flipop_core.resources.types import RecordStatus
 from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.recordtargets import DEFAULT_TTL_SECONDS, RecordTarget
@@ -21,7 +30,7 @@ from flipop_core.runtime.workqueue import WorkQueue
 _LISTING_SECONDS = 0.1
 _PROVIDER_SECONDS = 300.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RecordReport(msgspec.Struct, frozen=True):
@@ -180,7 +189,7 @@ class RecordKeeper:
         if rival is not None:
             return RecordPlan(
                 hold=Hold(
-                    "NameInUse",
+                    reasons.NAME_IN_USE,
                     f"{target.name} is kept by {rival}: choose another spec.dnsRecordSet.recordName, or share it by "
                     "ownership.policy owned with an ownerID of its own for each",
                 )
@@ -238,7 +247,9 @@ class RecordKeeper:
             message = (
                 f"{target.name} is to be removed, but provider {old.provider} is not there: install and configure it"
             )
-            return RecordPlan(hold=Hold("ProviderNotConfigured", message, until=self._clock() + _PROVIDER_SECONDS))
+            return RecordPlan(
+                hold=Hold(reasons.PROVIDER_NOT_CONFIGURED, message, until=self._clock() + _PROVIDER_SECONDS)
+            )
         return plan_record(self._observe(key, target, frozenset(), frozenset(), remove=True), self._clock())
 
     def _account(self, provider: str) -> DNSAccount | None:
@@ -261,7 +272,7 @@ class RecordKeeper:
             self._account_of(target.name.provider).retry(target.name)
         self._asked[key] = asked
         plan = self.plan(key, target, wanted, keepable, former)
-        if plan.hold is not None and plan.hold.reason == "NameInUse":
+        if plan.hold is not None and plan.hold.reason == reasons.NAME_IN_USE:
             self._contested.add(key)
         if plan.action is not None or plan.settled:
             self._touched[key] = target.status
@@ -314,6 +325,14 @@ class RecordKeeper:
             gate=account.gate,
             backoff=account.backoff(target.name),
         )
+
+
+def record_event(action: RecordAction) -> tuple[str, str]:
+    """Return reason and note of the event that tells of a change."""
+    if isinstance(action, EnsureRecordSet):
+        return reasons.DNS_UPDATED, f"{action.name} is {', '.join(action.record_set.values)} now"
+    some = f"{', '.join(sorted(action.scope))} of " if action.scope is not None else ""
+    return reasons.DNS_DELETED, f"{some}{action.name} removed"
 
 
 def _can_share(one: Ownership | None, other: Ownership | None) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from flipop_core.cluster import NODE_DNS_RECORD_SETS, KubeAPI
 from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.loggers import get_logger
 from flipop_core.model import Key
-from flipop_core.plan.dns import RecordName
+from flipop_core.plan.dns import RecordAction, RecordName
 from flipop_core.plan.dnsvalues import node_record_type, node_values
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.report import invalid_record_set_status, record_set_status
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import RecordSetView, decode_record_set
 from flipop_core.resources.types import RECLAIM_FINALIZER, NodeDNSRecordSetSpec
 from flipop_core.runtime.clocks import Clocks
@@ -20,7 +20,7 @@ from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.objects import ObjectWriter
-from flipop_core.runtime.records import RecordKeeper, RecordReport
+from flipop_core.runtime.records import RecordKeeper, RecordReport, record_event
 from flipop_core.runtime.recordtargets import record_target
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
@@ -28,7 +28,7 @@ from flipop_core.runtime.writer import Writer
 
 DEFAULT_PROVIDER = "digitalocean"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def provider_of(spec: NodeDNSRecordSetSpec) -> str:
@@ -77,7 +77,7 @@ class RecordSetController:
         view = self._record_sets.get(key.namespace, key.name)
         if view is None:
             self._interests.drop(key)
-            self._metrics.remove_records(key)
+            self._metrics.remove(key)
             self._keeper.drop(key)
             self._objects.forget(key)
             return
@@ -99,6 +99,12 @@ class RecordSetController:
             return
         report = self._keeper.keep(key, target, values, frozenset(), view.status.records)
         self._report(view, report, target.name)
+
+    def record_changed(self, owner: Key, action: RecordAction) -> None:
+        """Tell of a change of a record set that was accepted."""
+        view = self._record_sets.get(owner.namespace, owner.name)
+        if view is not None:
+            self._objects.event(view, *record_event(action))
 
     def values(self, view: RecordSetView, spec: NodeDNSRecordSetSpec) -> frozenset[str] | None:
         """Return what is to be published, None while the nodes and pods are not in sync."""
@@ -144,7 +150,7 @@ class RecordSetController:
         if self._objects.write_status(view, status):
             where = f"{view.key.namespace}/{view.key.name}"
             _log.warning("record set is invalid", record_set=where, problem=str(problem))
-            self._objects.event(view, "InvalidSpec", str(problem), warning=True)
+            self._objects.event(view, reasons.INVALID_SPEC, str(problem), warning=True)
         if not isinstance(problem, ResourceInvalid):
             # Not the spec: a plugin or a credential, which may be there the next time.
             self._queue.add_after(view.key, self._recheck_seconds)

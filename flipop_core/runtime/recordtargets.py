@@ -9,6 +9,7 @@ from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.plan.dns import Ownership, RecordName
 from flipop_core.providers import DNSProvider, ProviderCapabilities, RecordSet
 from flipop_core.registry import ProviderRegistry
+from flipop_core.resources import reasons
 from flipop_core.resources.types import DNSRecordSet, RecordStatus
 
 DEFAULT_TTL_SECONDS = 60
@@ -46,12 +47,12 @@ def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> Record
     try:
         zone = zone_name(spec.zone)
     except DNSNameError as error:
-        raise ResourceInvalid("spec.dnsRecordSet.zone", spec.zone, str(error), reason="InvalidName") from None
+        raise ResourceInvalid("spec.dnsRecordSet.zone", spec.zone, str(error), reason=reasons.INVALID_NAME) from None
     try:
         name = record_fqdn(spec.record_name, zone)
     except DNSNameError as error:
         raise ResourceInvalid(
-            "spec.dnsRecordSet.recordName", spec.record_name, str(error), reason="InvalidName"
+            "spec.dnsRecordSet.recordName", spec.record_name, str(error), reason=reasons.INVALID_NAME
         ) from None
     ownership = None
     if spec.ownership is not None:
@@ -75,7 +76,7 @@ def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: 
         return error
     if record_type not in capabilities.record_types:
         return ResourceInvalid(
-            "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason="Unsupported"
+            "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason=reasons.UNSUPPORTED
         )
     return _check_ttl(spec, target, dns) or _check_ownership(target, capabilities)
 
@@ -86,7 +87,7 @@ def _check_ttl(spec: DNSRecordSet, target: RecordTarget, dns: DNSProvider) -> Re
     if not spec.ttl or kept == spec.ttl:
         return None
     mend = f"{target.name.provider} allows {kept} s and {'more' if kept > spec.ttl else 'less'}"
-    return ResourceInvalid("spec.dnsRecordSet.ttl", spec.ttl, mend, reason="InvalidTTL")
+    return ResourceInvalid("spec.dnsRecordSet.ttl", spec.ttl, mend, reason=reasons.INVALID_TTL)
 
 
 def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
@@ -96,10 +97,12 @@ def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -
     provider, name = target.name.provider, target.name.registry.name
     if "TXT" not in capabilities.record_types:
         mend = f"{provider} has neither comments nor TXT records to mark it with: remove ownership"
-        return ResourceInvalid("spec.dnsRecordSet.ownership", target.ownership.owner_id, mend, reason="Unsupported")
+        return ResourceInvalid(
+            "spec.dnsRecordSet.ownership", target.ownership.owner_id, mend, reason=reasons.UNSUPPORTED
+        )
     try:
         check_name(name)
     except DNSNameError as error:
         mend = f"the TXT record that marks it would be {name}: {error}"
-        return ResourceInvalid("spec.dnsRecordSet.recordName", target.name.name, mend, reason="InvalidName")
+        return ResourceInvalid("spec.dnsRecordSet.recordName", target.name.name, mend, reason=reasons.INVALID_NAME)
     return None

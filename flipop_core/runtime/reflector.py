@@ -13,10 +13,10 @@ from functools import partial
 from typing import Generic
 
 import msgspec
-import structlog
 
 from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, Query, Watch, WatchEvent
 from flipop_core.errors import ClusterError, ClusterUnavailable, Expired, Forbidden, ObjectNotFound
+from flipop_core.loggers import get_logger, with_logger
 from flipop_core.model import NodeView, PodView
 from flipop_core.runtime.apierrors import error_of_event
 from flipop_core.runtime.backoff import Backoff
@@ -38,7 +38,7 @@ __all__ = [
     "pod_reflector",
 ]
 
-_LOG = structlog.get_logger(__name__)
+_LOG = get_logger(__name__)
 
 _STOP_SECONDS = 0.4
 _BRIEF_WATCH_SECONDS = 1.0
@@ -110,7 +110,9 @@ class Reflector(Generic[T]):
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._watch: Watch | None = None
-        self._thread = threading.Thread(target=self._run, name=f"reflector-{query.resource.plural}", daemon=True)
+        self._thread = threading.Thread(
+            target=with_logger(self._run), name=f"reflector-{query.resource.plural}", daemon=True
+        )
         self._log = _LOG.bind(
             resource=query.resource.plural,
             namespace=query.namespace,
@@ -240,7 +242,7 @@ class Reflector(Generic[T]):
             raise error_of_event(f"watch {self.query.resource.plural}", event.object)
         try:
             metadata = _OBJECT.decode(event.object).metadata
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             self._skip(("", ""), error)
             return
         version = _number(metadata.resource_version)
@@ -421,12 +423,13 @@ def pod_reflector(api: KubeAPI, query: Query, on_change: OnChange[PodView]) -> R
 
 def _number(resource_version: str) -> int:
     """Return a resourceVersion as the number that it is in practice, 0 for one that is none."""
-    return int(resource_version) if resource_version.isdecimal() else 0
+    usable = resource_version.isdecimal() and len(resource_version) <= 20
+    return int(resource_version) if usable else 0
 
 
 def _key_of(item: msgspec.Raw) -> ObjectKey:
     try:
         metadata = _OBJECT.decode(item).metadata
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "", ""
     return metadata.namespace, metadata.name

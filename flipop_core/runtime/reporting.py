@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import structlog
 from msgspec.structs import replace
 
-from flipop_core.errors import ConfigError, FlipopError
-from flipop_core.model import AccountRef, Applied, Created, Key
-from flipop_core.plan.actions import AssignAddress, Hold, Plan, ProviderAction
-from flipop_core.plan.brakes import BRAKES, counted_holds
+from flipop_core.errors import ConfigError
+from flipop_core.loggers import get_logger
+from flipop_core.model import AccountRef, Key
+from flipop_core.plan.actions import Hold, Plan
+from flipop_core.plan.brakes import counted_holds
 from flipop_core.plan.observed import NEVER, PoolMemory, PoolObservation
-from flipop_core.plan.outcomes import Outcome
 from flipop_core.plan.report import DNSReport, invalid_status, pool_status
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
 from flipop_core.runtime.accounts import Account
+from flipop_core.runtime.addressevents import AddressEvents
 from flipop_core.runtime.clocks import Clocks
+from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.kinds import AddressKind
 from flipop_core.runtime.metrics import Metrics, PoolSample
 from flipop_core.runtime.poolrecords import PoolRecords
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Reporter:
     """Reports on resources of all ``kinds``, seen as pools. Its methods need the shared lock held.
 
-    ``denied`` says that the credentials of an account were refused, None when they were not.
+    ``denied`` says that the credentials of an account were refused, None when they were not. ``events`` is told what
+    became of actions.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Reporter:
         metrics: Metrics,
         clocks: Clocks,
         denied: Callable[[AccountRef], Hold | None],
+        recorder: EventRecorder,
     ) -> None:
         self._kinds = kinds
         self._records = records
@@ -46,10 +50,11 @@ class Reporter:
         self._metrics = metrics
         self._clocks = clocks
         self._denied = denied
-        self._held: dict[Key, frozenset[tuple[str, str]]] = {}
+        self.events = AddressEvents(kinds, recorder)
 
     def report(self, pool: PoolView, account: Account, before: PoolObservation, plan: Plan) -> None:
         """Report on a resource that ``plan`` is being carried out for, and keep its record sets."""
+        self.events.learn(before, plan)
         observed = replace(
             before,
             operations=dict(account.operations),
@@ -74,7 +79,7 @@ class Reporter:
         self._metrics.set_pool(pool.key, sample)
         kind = self._kinds[pool.kind]
         if not observed.deleting:
-            self._tell_holds(pool, plan)
+            self.events.holds(pool, before, plan)
         if not observed.deleting and kind.write_status(pool, status):
             trouble = dns.trouble
             if trouble is not None and trouble.failure:
@@ -88,44 +93,12 @@ class Reporter:
         kind = self._kinds[pool.kind]
         if kind.write_status(pool, status):
             _log.warning("pool is invalid", pool=f"{pool.key.namespace}/{pool.key.name}", problem=str(problem))
-            kind.event(pool, "InvalidSpec", str(problem), warning=True)
-
-    def tell(self, pool: PoolView, action: ProviderAction, outcome: Outcome) -> None:
-        """Write an event about the answer to an action."""
-        kind = self._kinds[pool.kind]
-        if isinstance(outcome, FlipopError):
-            kind.event(pool, "ActionFailed", f"{action.summary}: {outcome}", warning=True)
-        elif isinstance(outcome, Created):
-            kind.event(pool, "AddressCreated", f"{outcome.address} created")
-        elif isinstance(action, AssignAddress):
-            done = "assigned" if isinstance(outcome, Applied) else "being assigned"
-            kind.event(pool, "AddressAssigned", f"{action.address} {done} to node {action.node}")
+            kind.event(pool, reasons.INVALID_SPEC, str(problem), warning=True)
 
     def forget(self, key: Key) -> None:
         """Forget a resource that is gone."""
-        self._held.pop(key, None)
-        self._metrics.remove_pool(key)
-
-    def _tell_holds(self, pool: PoolView, plan: Plan) -> None:
-        """Write one event for each reason that holds back what it did not hold at the last look."""
-        holds = [hold for hold in plan.holds if hold.reason in BRAKES]
-        before = self._held.pop(pool.key, frozenset())
-        new: dict[str, list[Hold]] = {}
-        for hold in holds:
-            if (hold.reason, hold.address) not in before:
-                new.setdefault(hold.reason, []).append(hold)
-        if holds:
-            self._held[pool.key] = frozenset((hold.reason, hold.address) for hold in holds)
-        kind = self._kinds[pool.kind]
-        for reason, begun in new.items():
-            kind.event(pool, reason, _held_note(begun), warning=reason in ("TooManyUnavailable", "StaleWatch"))
-
-
-def _held_note(holds: list[Hold]) -> str:
-    first = holds[0]
-    where = f"{first.address}: " if first.address else ""
-    more = f" (and {len(holds) - 1} more addresses)" if len(holds) > 1 else ""
-    return f"{where}{first.message}{more}"
+        self.events.forget(key)
+        self._metrics.remove(key)
 
 
 def _is_first_look(observed: PoolObservation, plan: Plan) -> bool:

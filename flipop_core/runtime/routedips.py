@@ -16,12 +16,14 @@ from flipop_core.plan.routedip import NO_REACHABLE_PORT, RoutedIPObservation, Ro
 from flipop_core.plan.routedstatus import as_pool, routed_ip_status
 from flipop_core.plan.service import ReachedPort, firewall_rules
 from flipop_core.providers import FirewallRule
+from flipop_core.resources import reasons
 from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView
 from flipop_core.resources.routed import FirewallEntries, RoutedIPIssuerSpec
 from flipop_core.resources.types import FloatingIPPoolStatus
 from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable, SecretCredentials
+from flipop_core.runtime.events import Reference
 from flipop_core.runtime.firewallaccounts import FirewallAccount
 from flipop_core.runtime.firewallrecords import FirewallRecords
 from flipop_core.runtime.objects import ObjectWriter
@@ -30,7 +32,7 @@ from flipop_core.runtime.services import ServiceInterest, ServiceInterests
 from flipop_core.runtime.store import Store
 
 _NO_PORTS = range(0)
-_SHARED = "FirewallShared"
+_SHARED = reasons.FIREWALL_SHARED
 
 
 class RoutedIPKind:
@@ -60,6 +62,7 @@ class RoutedIPKind:
         self._records = FirewallRecords(objects)
         self._generations: dict[Key, tuple[int, int]] = {}
         self._sharing: set[Key] = set()
+        self._told_denied: dict[Key, str] = {}
         self._openings = Openings(wake)
         self._accounts = accounts
         self._ref_of = ref_of
@@ -181,8 +184,9 @@ class RoutedIPKind:
         if ref is None or issuer is None or not self._firewall_name(view, issuer):
             return
         denied = self._accounts.denied("firewall", ref)
-        if denied is not None:
+        if denied is not None and self._told_denied.get(view.key) != denied.message:
             self.event(pool, denied.reason, denied.message, warning=True)
+        self._told_denied[view.key] = denied.message if denied is not None else ""
 
     def _pass_on(self, pool: PoolView, view: RoutedIPView) -> None:
         """Let others that wait for a firewall have their turn, unless it is this one's still."""
@@ -318,9 +322,11 @@ class RoutedIPKind:
         reference = view.spec.service_ref
         name = f"{reference.namespace or view.metadata.namespace}/{reference.name}"
         if service.service is None:
-            return Hold("ServiceNotFound", f"spec.serviceRef: there is no Service {name}: create it, or name another")
+            return Hold(
+                reasons.SERVICE_NOT_FOUND, f"spec.serviceRef: there is no Service {name}: create it, or name another"
+            )
         if not service.ready_nodes():
-            return Hold("NoReadyEndpoint", f"no endpoint of Service {name} is ready")
+            return Hold(reasons.NO_READY_ENDPOINT, f"no endpoint of Service {name} is ready")
         if not service.ports():
             mend = "give it node ports, or its pods host ports"
             return Hold(NO_REACHABLE_PORT, f"Service {name} is reached by no TCP or UDP port of a node: {mend}")
@@ -372,11 +378,13 @@ class RoutedIPKind:
         ports = self._ports(pool.key)
         return self._objects.write_status(view, routed_ip_status(status, ports, firewall, view.firewall_entries))
 
-    def event(self, pool: PoolView, reason: str, note: str, *, warning: bool = False) -> None:
+    def event(
+        self, pool: PoolView, reason: str, note: str, *, warning: bool = False, related: Reference | None = None
+    ) -> None:
         """As `ObjectWriter.event`."""
         view = self._view(pool.key)
         if view is not None:
-            self._objects.event(view, reason, note, warning=warning)
+            self._objects.event(view, reason, note, warning=warning, related=related)
 
     def forget(self, key: Key) -> None:
         """Forget a RoutedIP that is gone."""
@@ -385,6 +393,7 @@ class RoutedIPKind:
         self._objects.forget(key)
         self._records.forget(key)
         self._generations.pop(key, None)
+        self._told_denied.pop(key, None)
         self._sharing.discard(key)
         self._openings.note(key, frozenset())
 

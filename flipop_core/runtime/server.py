@@ -5,17 +5,30 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
-import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from waitress.server import create_server
 
 from flipop_core.errors import ConfigError
+from flipop_core.loggers import get_logger, with_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+
+
+class Page(Protocol):
+    """A WSGI application that answers some paths. It must not take long: the probes use the same few threads."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Those that it answers."""
+        ...
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a GET or HEAD request."""
+        ...
 
 
 class StatusServer:
@@ -29,7 +42,9 @@ class StatusServer:
         registry: CollectorRegistry,
         healthy: Callable[[], str],
         ready: Callable[[], str],
+        page: Page | None = None,
     ) -> None:
+        self._page = page
         self._metrics_app = make_wsgi_app(registry)
         self._probes = {"/healthz": healthy, "/readyz": ready}
         try:
@@ -47,7 +62,7 @@ class StatusServer:
             max_request_header_size=16384,
         )
         self.port: int = self._server.effective_port
-        self._thread = threading.Thread(target=self._serve, name="status-server", daemon=True)
+        self._thread = threading.Thread(target=with_logger(self._serve), name="status-server", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -68,11 +83,15 @@ class StatusServer:
         if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             return _answer(start_response, "405 Method Not Allowed", "read-only\n")
         if path == "/metrics":
-            body: Iterable[bytes] = self._metrics_app(environ, start_response)
+            # As text, like the original: OpenMetrics writes the bounds of buckets another way, and they are labels.
+            plain = {**environ, "HTTP_ACCEPT": "text/plain"}
+            body: Iterable[bytes] = self._metrics_app(plain, start_response)
             return body
+        if self._page is not None and path in self._page.paths:
+            return self._page(environ, start_response)
         probe = self._probes.get(path)
         if probe is None:
-            return _answer(start_response, "404 Not Found", "try /metrics, /healthz or /readyz\n")
+            return _answer(start_response, "404 Not Found", "try /, /metrics, /healthz or /readyz\n")
         problem = probe()
         if problem:
             return _answer(start_response, "503 Service Unavailable", f"{problem}\n")

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
-
-import structlog
+from typing import NamedTuple, Protocol
 
 from flipop_core.errors import AccessDenied, ConfigError, FlipopError, RateLimited
+from flipop_core.loggers import get_logger
 from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.limits import error_text
 from flipop_core.registry import ProviderRegistry, Role
+from flipop_core.resources import reasons
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.workqueue import WorkQueue
@@ -30,7 +30,7 @@ UNUSED_SECONDS = 1.0
 
 _ROLE_NAMES = {"ip": "IP", "dns": "DNS", "firewall": "firewall"}
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Verifiable(Protocol):
@@ -41,11 +41,26 @@ class Verifiable(Protocol):
         ...
 
 
+class Verdict(NamedTuple):
+    """What is known of an account's credentials in one role. ``accepted`` is None while they have not been verified.
+
+    ``source`` is where they come from, and ``message`` why they were refused, both for a person.
+    """
+
+    role: Role
+    ref: AccountRef
+    source: str
+    used: bool
+    accepted: bool | None
+    message: str
+
+
 class _Check:
     """What is known of an account in one role. ``provider`` is None until it is built."""
 
     def __init__(self) -> None:
         self.provider: Verifiable | None = None
+        self.accepted: Callable[[], None] = _nothing
         self.used = False
         self.passed = False
         self.tried = False
@@ -106,13 +121,16 @@ class Verification:
             account.retry_at = 0.0
             self._queue.add_after(key, UNUSED_SECONDS)
 
-    def use(self, role: Role, ref: AccountRef, provider: Verifiable) -> None:
-        """Verify an account that a resource uses now, unless this very ``provider`` has passed."""
+    def use(self, role: Role, ref: AccountRef, provider: Verifiable, accepted: Callable[[], None]) -> None:
+        """Verify an account that a resource uses now, unless this very ``provider`` has passed.
+
+        ``accepted`` is called, with the lock held, when it passes.
+        """
         account = self._account(ref)
         check = account.checks.setdefault(role, _Check())
         if check.provider not in (None, provider):
             check = account.checks[role] = _Check()  # built anew, from other credentials perhaps
-        check.provider = provider
+        check.provider, check.accepted = provider, accepted
         if not check.used:
             check.used, check.tried = True, False  # what nothing used was perhaps not tried again
         if not check.passed:
@@ -123,6 +141,17 @@ class Verification:
         account = self._accounts.get(_key(ref))
         check = account.checks.get(role) if account is not None else None
         return check.hold if check is not None else None
+
+    def verdicts(self) -> list[Verdict]:
+        """Return what is known of the credentials of all accounts, sorted by account and role."""
+        found = []
+        for _, account in sorted(self._accounts.items()):
+            for role, check in sorted(account.checks.items()):
+                accepted = True if check.passed else None if check.hold is None else False
+                message = check.hold.message if check.hold is not None else ""
+                source = self._source(role, account.ref)
+                found.append(Verdict(role, account.ref, source, check.used, accepted, message))
+        return found
 
     def reconcile(self, key: Key) -> None:
         """Verify an account, unless that is under way or done."""
@@ -195,6 +224,7 @@ class Verification:
         fields = {"provider": str(account.ref), "role": role, "credentials": self._source(role, account.ref)}
         if error is None:
             check.hold = None
+            check.accepted()
             self._metrics.verified(str(account.ref), role, accepted=True)
             _log.info("credentials verified", **fields)
             return None
@@ -206,7 +236,7 @@ class Verification:
                 return None
             name = f"{_ROLE_NAMES[role]} provider {account.ref.provider}"
             message = f"credentials of {name} ({fields['credentials']}): {error_text(error)}"
-            check.hold = Hold("AccessDenied", message)
+            check.hold = Hold(reasons.ACCESS_DENIED, message)
             _log.error("credentials refused", error=str(error), retry_seconds=round(wait), **fields)
         elif isinstance(error, ConfigError):
             _log.error("provider cannot be used", error=str(error), retry_seconds=round(wait), **fields)
@@ -228,6 +258,10 @@ class Verification:
         specs = factories[role](ref.provider).credentials
         required = [spec.variable for spec in specs if spec.required]
         return ", ".join(required or [spec.variable for spec in specs]) or "none"
+
+
+def _nothing() -> None:
+    """Do nothing: no resource uses the account."""
 
 
 def _key(ref: AccountRef) -> Key:

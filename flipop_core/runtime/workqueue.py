@@ -30,7 +30,8 @@ from typing import Literal
 
 from flipop_core.model import Key
 
-#: ``add``: the key has begun to wait (seconds: 0). ``start``: a worker has it (seconds: how long it waited).
+#: ``add``: the key has begun to wait (seconds: 0). ``start``: a worker has it (seconds: how long it waited, pauses
+#: not counted that have ended since).
 #: ``done``: the worker is through (seconds: how long it had the key). ``retry``: it failed (seconds: the backoff).
 QueueEvent = Literal["add", "start", "done", "retry"]
 
@@ -72,6 +73,7 @@ class WorkQueue:
         self._sleepers = 0
         self._pauses = set(paused)
         self._stopped = False
+        self._resumed_at = clock()
         # A key waits in one of the first three, with the time since when; `_again` is for those a worker has.
         self._urgent: OrderedDict[Key, float] = OrderedDict()
         self._normal: OrderedDict[Key, float] = OrderedDict()
@@ -174,8 +176,11 @@ class WorkQueue:
     def resume(self, reason: str = "") -> None:
         """Take back a `pause`; one that never was is no error."""
         with self._lock:
+            paused = bool(self._pauses)
             self._pauses.discard(reason)
             if not self._pauses:
+                if paused:
+                    self._resumed_at = self._clock()
                 self._changed.notify_all()
 
     def shutdown(self) -> None:
@@ -208,12 +213,15 @@ class WorkQueue:
 
     @property
     def oldest_age_seconds(self) -> float:
-        """How long the key that has waited longest has waited; 0 when none waits."""
+        """How long the key that has waited longest has waited, since the last pause if that was later.
+
+        0 when none waits.
+        """
         with self._lock:
             now = self._clock()
             self._promote(now)
             waiting = (self._urgent.values(), self._normal.values(), (since for since, _ in self._again.values()))
-            return now - min((since for group in waiting for since in group), default=now)
+            return now - max(min((since for group in waiting for since in group), default=now), self._resumed_at)
 
     def _add(self, key: Key, *, urgent: bool = False, since: float | None = None) -> None:
         if key in self._urgent or self._stopped:
@@ -243,7 +251,7 @@ class WorkQueue:
     def _hand_out(self, now: float) -> Key:
         key, since = (self._urgent or self._normal).popitem(last=False)
         self._working[key] = now
-        self._observe("start", key, now - since)
+        self._observe("start", key, now - max(since, self._resumed_at))
         return key
 
     def _sleep(self, now: float, deadline: float | None) -> None:

@@ -8,9 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from typing import Any
 
-import structlog
-
 from flipop_core.errors import ClusterError, FlipopError
+from flipop_core.loggers import carried_logger, get_logger
 from flipop_core.runtime.leader import Fence
 from flipop_core.runtime.metrics import Metrics
 
@@ -18,7 +17,7 @@ WRITE_TIMEOUT_SECONDS = 5.0
 FENCED_SECONDS = 0.5
 """How long a key waits whose call was not sent, since too little of the lease was left: a renewal is due by then."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Writer:
@@ -30,7 +29,7 @@ class Writer:
         self._metrics = metrics
         self._slots: set[Hashable] = set()
         self._calls: set[Future[None]] = set()
-        self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="kube-write")
+        self._executor = ThreadPoolExecutor(max_workers, thread_name_prefix="kube-write", initializer=carried_logger())
 
     def submit(
         self,

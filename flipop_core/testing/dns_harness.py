@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from flipop_core.providers import DNSProvider, RecordSet
+from flipop_core.providers import DNSProvider, ProviderFactory, RecordSet
 from flipop_core.testing.harness import FaultKind, expect, not_exercised
 
 
@@ -31,6 +31,9 @@ class DNSProviderHarness(Protocol):
 
     faults: frozenset[FaultKind] = frozenset()
     """The kinds of faults that `fail_next` can make."""
+
+    factory: ProviderFactory | None = None
+    """What the plugin's hook offers for this provider."""
 
     max_ttl_seconds: int | None = None
     """The greatest TTL that the provider keeps, None for no limit."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from flipop_core.errors import Busy
 from flipop_core.model import Applied, InProgress
-from flipop_core.providers import Firewall, FirewallProvider, FirewallRule
+from flipop_core.providers import Firewall, FirewallProvider, FirewallRule, ProviderFactory
 from flipop_core.testing.harness import FaultKind, attempt, expect, expect_equal, not_exercised, succeeds
 
 Opening = tuple[str, int, int, str]
@@ -37,6 +37,9 @@ class FirewallProviderHarness(Protocol):
 
     faults: frozenset[FaultKind] = frozenset()
     """The kinds of faults that `fail_next` can make."""
+
+    factory: ProviderFactory | None = None
+    """What the plugin's hook offers for this provider."""
 
     source_families: tuple[str, ...] = ("IPv4", "IPv6")
     """The families that a rule can have sources of."""
@@ -84,6 +87,13 @@ class FirewallProviderHarness(Protocol):
     def admits(self, provider_id: str, rule: FirewallRule) -> bool | None:
         """Whether traffic from the rule's sources reaches its ports on the node now. None: it cannot be told."""
         del provider_id, rule
+        return None
+
+    def platform_node_id(self) -> str | None:
+        """Return the provider ID of a node as the platform makes it for a cluster, with what the platform opens for it.
+
+        No firewall that the tests make applies to it. Only of interest with the capability ``opens_node_ports``.
+        """
         return None
 
     def unknown_node_id(self) -> str | None:

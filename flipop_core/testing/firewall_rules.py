@@ -21,6 +21,9 @@ from flipop_core.testing.firewall_harness import (
 from flipop_core.testing.harness import all_at_once, expect, expect_equal, not_exercised, raises, succeeds
 
 HTTP, HTTPS, DNS, SSH, FIRST, LAST = 80, 443, 53, 22, 8000, 8100
+NODE_PORTS = (30000, 30080, 32767)
+"""Some of the ports that Kubernetes gives to services by default, the first and the last among them."""
+
 THREADS = 8
 
 
@@ -35,6 +38,27 @@ class FirewallRules:
         expect(before.max_concurrency >= 1, f"max_concurrency is positive: {before!r}")
         provider.get_firewall(harness.make_firewall())
         expect_equal(provider.capabilities, before, "capabilities are constant for the life of the object")
+
+    def test_platform_opens_node_ports(self, harness: FirewallProviderHarness) -> None:
+        """With opens_node_ports declared, node ports are open before any rule, and stay so after rules come and go."""
+        if not harness.provider.capabilities.opens_node_ports:
+            not_exercised("the provider does not declare opens_node_ports")
+        node = harness.platform_node_id()
+        if node is None or harness.admits(node, rule(harness, NODE_PORTS[0])) is None:
+            not_exercised("the harness has no node of the platform's, or cannot tell what is in effect")
+        ports = [rule(harness, port, protocol) for port in NODE_PORTS for protocol in ("tcp", "udp")]
+        name = harness.make_firewall([rule(harness, SSH)])
+
+        def expect_open(when: str) -> None:
+            for each in ports:
+                expect(harness.admits(node, each) is True, f"{each.protocol} {each.port} is open on {node} {when}")
+
+        expect_open("without a rule of anybody")
+        change_nodes(harness, name, add=[node])
+        change_rules(harness, name, add=[rule(harness, HTTP)], remove=[rule(harness, HTTP)])
+        expect_open("with another firewall, whose rules came and went")
+        change_nodes(harness, name, remove=[node])
+        expect_open("after another firewall has left it")
 
     def test_firewall_is_read_by_name_and_id(self, harness: FirewallProviderHarness) -> None:
         """A firewall is found by its name and by its ID among others, with its rules and nodes, both sorted."""

@@ -13,7 +13,7 @@ from typing import Literal, NoReturn, Protocol, TypeVar
 
 from flipop_core.errors import ProviderError
 from flipop_core.model import AddressRecord, CreateRequest
-from flipop_core.providers import IPProvider
+from flipop_core.providers import IPProvider, ProviderFactory
 
 FaultKind = Literal["rate_limited", "unavailable", "lost_answer", "hang"]
 """What can go wrong with the next request of an operation. In each case it goes wrong once, and only once.
@@ -52,6 +52,9 @@ class IPProviderHarness(Protocol):
 
     faults: frozenset[FaultKind] = frozenset()
     """The kinds of faults that `fail_next` can make."""
+
+    factory: ProviderFactory | None = None
+    """What the plugin's hook offers for this provider."""
 
     marks_creations: bool = False
     """Whether the provider puts the claim of a creation into a tag."""
@@ -98,6 +101,33 @@ class IPProviderHarness(Protocol):
         """Put the address on that node, or on none, without the provider's help. False: cannot be done."""
         del address, provider_id
         return False
+
+    def limited_node_id(self, limit: int) -> str | None:
+        """Return the provider ID of a node that can hold just so many addresses of one family, None: cannot be made.
+
+        Only of interest with the capability ``node_limits``. None of the nodes of `node_ids` has such a limit.
+        """
+        del limit
+        return None
+
+    def set_tags(self, address: str, tags: Mapping[str, str]) -> bool:
+        """Give the address these tags without the provider's help; others may stay. False: cannot be done.
+
+        Only of interest with the capability ``address_tags``.
+        """
+        del address, tags
+        return False
+
+    def address_pool(self) -> str | None:
+        """Return the name of a pool that has addresses to create from, and no name of one with a ``0`` behind it.
+
+        Only of interest with the capability ``address_pools``.
+        """
+        return None
+
+    def is_of_pool(self, address: str, pool: str) -> bool:
+        """Whether an address of the account was taken from that pool, as the account itself says."""
+        raise AssertionError(f"{type(self).__name__} has an address_pool and no is_of_pool({address!r}, {pool!r})")
 
     def exhaust_quota(self) -> bool:
         """Bring the account to its limit of addresses. False: cannot be done."""

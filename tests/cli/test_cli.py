@@ -36,7 +36,7 @@ class TestHelp:
         """Parse the examples without running them."""
         epilogs = [cli.epilog or "", *(command.epilog or "" for command in cli.commands.values())]
         examples = [
-            line.strip().partition("  ")[0].partition(" |")[0].split()[1:]
+            line.strip().partition("  ")[0].partition(" |")[0].partition(" >")[0].split()[1:]
             for epilog in epilogs
             for line in epilog.splitlines()
             if line.startswith("  flipop")
@@ -52,17 +52,29 @@ class TestUsage:
         [
             ["bogus"],
             ["--bogus"],
-            ["plan", "--bogus"],
-            ["plan", "-o", "xml"],
             ["run", "extra"],
             ["run", "--debug=maybe"],
+            ["validate"],
+            ["providers", "-o", "xml"],
+            ["completion", "tcsh"],
+            ["demo", "--speed", "0"],
         ],
     )
-    def test_wrong_usage_exits_with_1_since_2_is_an_answer(self, arguments: list[str]) -> None:
+    def test_wrong_usage_exits_with_2(self, arguments: list[str]) -> None:
+        result = invoke(*arguments)
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert "Error: " in result.stderr
+
+    @pytest.mark.parametrize("arguments", [["plan", "--bogus"], ["plan", "-o", "xml"], ["status", "-o", "xml"]])
+    def test_where_2_is_an_answer_wrong_usage_exits_with_1(self, arguments: list[str]) -> None:
         result = invoke(*arguments)
         assert result.exit_code == 1
         assert result.stdout == ""
         assert "Error: " in result.stderr
+
+    def test_a_misspelt_command_is_guessed(self) -> None:
+        assert "No such command 'plna'. Did you mean 'plan'?" in invoke("plna").stderr
 
     def test_version(self) -> None:
         result = invoke("version")

@@ -201,4 +201,4 @@ class TestDemo:
         assert got == [expected]
 
     def test_time_does_not_stand_still(self) -> None:
-        assert invoke("demo", "--speed", "0").exit_code == 1
+        assert invoke("demo", "--speed", "0").exit_code == 2

@@ -67,7 +67,7 @@ class TestRun:
 
     def test_a_bad_value_is_one_line(self, controller: Controller) -> None:
         result = invoke("--metrics-bind-addr", "8080")
-        assert (result.exit_code, controller.runs, result.stdout) == (1, 0, "")
+        assert (result.exit_code, controller.runs, result.stdout) == (2, 0, "")
         assert result.stderr.startswith("flipop: metrics_bind_addr: '8080': write HOST:PORT")
         assert result.stderr.count("\n") == 1
 

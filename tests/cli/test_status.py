@@ -72,9 +72,11 @@ def full(api: InMemoryKubeAPI, monkeypatch: pytest.MonkeyPatch) -> InMemoryKubeA
     )
     api.apply(resource("NodeDNSRecordSet", "nodes", {"dnsRecordSet": {"zone": "a.b", "recordName": "n"}}, {}))
 
-    def read(kubeconfig: str, context: str, namespace: str, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    def read(
+        kubeconfig: str, context: str, namespace: str, names: tuple[str, ...], refused: list[str]
+    ) -> dict[str, list[dict[str, Any]]]:
         assert (kubeconfig, context) == ("", "")
-        return overview(api, namespace, names)
+        return overview(api, namespace, names, refused)
 
     monkeypatch.setattr(module, "read_overview", read)
     return api
@@ -126,7 +128,11 @@ def test_what_may_not_be_listed_is_none_but_for_pools(api: InMemoryKubeAPI, monk
         return inner(query, **arguments)
 
     monkeypatch.setattr(api, "list_page", list_page)
-    assert overview(api)["routedIPs"] == []
+    told: list[str] = []
+    assert overview(api, refused=told)["routedIPs"] == []
+    (right,) = told
+    assert "the right to list them in all namespaces is missing" in right
+    assert "kubectl auth can-i list routedips.flipop.digitalocean.com -A" in right
     refused.add("floatingippools")
     with pytest.raises(Forbidden):
         overview(api)

@@ -89,9 +89,10 @@ def test_no_object_at_all(tmp_path: Path, text: str, line: int, said: str) -> No
 
 
 def test_no_yaml(tmp_path: Path) -> None:
-    code, found, said = check(tmp_path, "a: b: c\n")
-    assert (code, found) == (1, [])
-    assert "manifest.yaml:1: no YAML" in said
+    code, found, said = check(tmp_path, GOOD_POOL + "---\na: b: c\n")
+    assert code == 1
+    assert found[-1] == "7: no YAML: mapping values are not allowed here"
+    assert said == "1 checked, 2 problems\n"
 
 
 def test_control_characters_reach_no_terminal(tmp_path: Path) -> None:
@@ -100,6 +101,10 @@ def test_control_characters_reach_no_terminal(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    result = invoke("validate", str(tmp_path / "missing.yaml"))
-    assert result.exit_code == 1
-    assert "missing.yaml" in result.stderr
+    good = tmp_path / "good.yaml"
+    good.write_text(GOOD_POOL + "  desiredIPs: 2\n", encoding="utf-8")
+    result = invoke("validate", str(tmp_path / "missing.yaml"), str(good))
+    assert result.exit_code == 2
+    first, last = result.stderr.splitlines()
+    assert first.endswith("missing.yaml: No such file or directory: name a file of manifests")
+    assert last == "1 checked, 0 problems"

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 import urllib3
 import yaml
 
+from .api import wait_for
 from .certificates import Certificates, write_certificates
 from .objects import ClusterObjects
 from .processes import ServerProcess, Watchdog, free_port
@@ -172,6 +173,21 @@ class ControlPlane(ClusterObjects):
         target = path or self.directory / f"{namespace}-{name}.kubeconfig"
         self._write_kubeconfig(target, {"token": self.token_for(namespace, name)}, namespace)
         return target
+
+    def await_access(self, namespace: str, name: str, verb: str, resource: str, group: str = "") -> None:
+        """Wait until the API server lets a service account do something in its namespace: it reads roles late."""
+        attributes = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": f"system:serviceaccount:{namespace}:{name}", "resourceAttributes": attributes},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        wait_for(
+            lambda: self._expect("POST", path, body)["status"]["allowed"],
+            self._timeout_seconds,
+            f"{namespace}/{name} to be allowed to {verb} {resource}",
+        )
 
     def _start_etcd(self, port: int) -> None:
         url = f"http://127.0.0.1:{port}"

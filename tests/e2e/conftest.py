@@ -13,7 +13,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 
 from .aws import AWSWorld
-from .world import DEPLOY, World
+from .world import DEPLOY, World, install_roles
 
 WORLDS = pytest.StashKey[list[World]]()
 
@@ -33,7 +33,7 @@ def cluster(control_plane_binaries: Path) -> Iterator[ControlPlane]:
     """
     with ControlPlane(control_plane_binaries) as control_plane:
         control_plane.apply(DEPLOY / "crds.yaml")
-        control_plane.apply(DEPLOY / "rbac.yaml")
+        install_roles(control_plane)
         yield control_plane
 
 

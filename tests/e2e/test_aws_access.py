@@ -59,5 +59,5 @@ def test_a_wrong_key_is_told_until_it_is_right(aws_world: AWSWorld) -> None:
     assert "AWS_ACCESS_KEY_ID" in line["credentials"]
     assert KEY not in controller.log()
     world.aws.settings.access_key_id = KEY
-    world.until_active(1, timeout_seconds=90.0)
+    world.until_active(1, timeout_seconds=20.0)
     world.until(lambda: world.condition("Ready", "pool", POOL)["status"] == "True", "Ready", 30.0)

@@ -87,7 +87,7 @@ def test_the_limit_of_the_account_is_told_with_the_mend_and_is_no_storm(world: A
     world.aws.settings.address_limit = 1
     world.ec2_nodes(2)
     world.pool(desiredIPs=2)
-    message = world.until_reason("CreationFailed")["message"]
+    message = world.until_reason("QuotaExceeded")["message"]
     assert "AddressLimitExceeded" in message
     assert "quota" in message
     assert len(world.until_active(1)) == 1

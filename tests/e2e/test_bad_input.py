@@ -17,7 +17,7 @@ from tests.controlplane.cluster import ControlPlane
 
 from .controller import TOKEN
 from .memory import memory_provider
-from .world import API_VERSION, DEPLOY, POOL, RECORD_SET, World
+from .world import API_VERSION, DEPLOY, POOL, RECORD_SET, World, install_roles
 
 CRD = "CustomResourceDefinition"
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
@@ -43,7 +43,7 @@ REFUSED = {
 def lax_cluster(control_plane_binaries: Path) -> Iterator[ControlPlane]:
     """A control plane of its own, whose CRDs check nothing when there are any."""
     with ControlPlane(control_plane_binaries) as cluster:
-        cluster.apply(DEPLOY / "rbac.yaml")
+        install_roles(cluster)
         yield cluster
 
 

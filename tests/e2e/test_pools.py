@@ -90,7 +90,7 @@ def test_the_accounts_limit_is_told_and_is_no_reason_for_a_storm(world: World) -
     world.cloud.settings.reserved_ip_limit = 1
     world.nodes(2)
     world.pool(desiredIPs=2)
-    condition = world.until_reason("CreationFailed")
+    condition = world.until_reason("QuotaExceeded")
     assert "limit" in condition["message"]
     assert len(world.until_active(1)) == 1
     calls = len(world.mutations())

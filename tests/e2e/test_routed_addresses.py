@@ -71,7 +71,7 @@ def test_the_accounts_limit_is_told(world: World) -> None:
     routed = Routed(world, "a")
     routed.service(*routed.machines)
     routed.routed_ip()
-    assert "limit" in routed.until_reason("CreationFailed")
+    assert "limit" in routed.until_reason("QuotaExceeded")
     assert len(world.held()) == 1
     assert routed.admitted() == set()
 

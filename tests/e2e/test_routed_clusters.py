@@ -16,7 +16,7 @@ from tests.controlplane.cluster import ControlPlane
 
 from .memory import regional_provider
 from .routed import Routed
-from .world import DEPLOY, ISSUER, POOL, RECORD_SET, ROUTED_IP, Machine, World
+from .world import DEPLOY, ISSUER, POOL, RECORD_SET, ROUTED_IP, Machine, World, install_roles
 from .zones import digitalocean_zone, until_ready
 
 LATER_SECONDS = 90.0
@@ -31,7 +31,7 @@ def older_cluster(control_plane_binaries: Path) -> Iterator[ControlPlane]:
         for definition in custom_resource_definitions():
             if definition["spec"]["names"]["kind"] in (POOL, RECORD_SET):
                 cluster.apply(definition)
-        cluster.apply(DEPLOY / "rbac.yaml")
+        install_roles(cluster)
         yield cluster
 
 

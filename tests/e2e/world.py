@@ -43,6 +43,13 @@ _LOG_LINES = 60
 T = TypeVar("T")
 
 
+def install_roles(cluster: ControlPlane) -> None:
+    """Install what ``deploy/`` grants the controller, and wait until the API server knows it."""
+    cluster.apply(DEPLOY / "rbac.yaml")
+    cluster.await_access("flipop", "flipop", "create", "leases", "coordination.k8s.io")
+    cluster.await_access("flipop", "flipop", "watch", "floatingippools", "flipop.digitalocean.com")
+
+
 class Machine(NamedTuple):
     """A node and the droplet that it runs on."""
 

@@ -12,7 +12,7 @@ from flipop_do_testserver import Settings
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 from tests.e2e.conftest import WORLDS, pytest_runtest_makereport, watchdog
-from tests.e2e.world import DEPLOY, World
+from tests.e2e.world import DEPLOY, World, install_roles
 
 from .audit import AuditLog
 from .relay import Relay
@@ -32,7 +32,7 @@ def plane(control_plane_binaries: Path, audit: AuditLog) -> Iterator[ControlPlan
     """A control plane of the module's own."""
     with ControlPlane(control_plane_binaries, apiserver_arguments=audit.arguments) as running:
         running.apply(DEPLOY / "crds.yaml")
-        running.apply(DEPLOY / "rbac.yaml")
+        install_roles(running)
         yield running
 
 

@@ -63,6 +63,7 @@ def test_a_rate_limit_s_own_wish_is_the_least() -> None:
 def test_failures_in_a_row_are_counted() -> None:
     first = next_backoff(None, Unavailable("down"), 100.0, 1.0)
     assert first == Backoff(1, 101.0, "down")
+    assert next_backoff(None, QuotaExceeded("full"), 100.0, 1.0).reason == "QuotaExceeded"
     assert next_backoff(next_backoff(first, Unavailable("down"), 101.0, 1.0), Rejected("no"), 102.0, 1.0) == Backoff(
         3, 702.0, "no"
     )

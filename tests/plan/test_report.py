@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from flipop_core.errors import PluginLoadError, ResourceInvalid, UnknownProvider
-from flipop_core.model import AddressRecord
+from flipop_core.model import AddressRecord, Key
 from flipop_core.plan.limits import Gate
 from flipop_core.plan.observed import Inventory, Operation, PoolMemory, PoolObservation
 from flipop_core.plan.report import invalid_status, merge_conditions, pool_status
@@ -17,6 +17,7 @@ from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatu
 
 from .builders import KEY, NOW, OTHER, A, B, creation, inventory, observe, plan, request, waiting
 
+ROUTED = Key("RoutedIP", "edge", "web")
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 
 
@@ -70,8 +71,18 @@ STATES: dict[str, tuple[PoolObservation, IPStatus]] = {
     ),
     "missing": (
         observe(inventory({}, missing=(A,)), ips=(A,)),
+        IPStatus("error", error="memory has no such address: correct spec.ips"),
+    ),
+    "missing from a RoutedIP": (
+        observe(inventory({}, missing=(A,)), ips=(A,), key=ROUTED, claims={A: ROUTED}),
+        IPStatus("error", error="memory has no such address: correct spec.routedIP"),
+    ),
+    "missing, and created here": (
+        observe(inventory({}, missing=(A,)), ledger=AddressLedger(created=(A,)), desired=1),
         IPStatus(
-            "error", error="memory has no such address: correct spec.ips, or remove it from the pool's annotations"
+            "error",
+            error="memory has no such address: remove it from the pool's annotation "
+            "flipop.digitalocean.com/allocated-ips",
         ),
     ),
     "another pool's": (

@@ -47,6 +47,7 @@ class Rig:
         self.registry.register(plugin, name="cloud")
         self.metrics = Metrics(CollectorRegistry())
         self.woken = 0
+        self.opened: list[str] = []
         self.lock = threading.RLock()
         self.verification = Verification(
             self.registry,
@@ -81,7 +82,7 @@ class Rig:
         build = self.registry.ip_provider if role == "ip" else self.registry.dns_provider
         provider = provider or build("cloud")
         with self.lock:
-            self.verification.use(role, REF, provider)
+            self.verification.use(role, REF, provider, lambda: self.opened.append(role))
         self.run_for(0.0)
         return provider
 
@@ -196,8 +197,10 @@ def test_a_refusal_is_told_and_tried_again_at_each_recheck_until_it_passes(logs:
     rig.run_for(1.0)
     assert rig.calls() == (0, 2)
     assert rig.woken == 1, "nothing has changed"
+    assert rig.opened == []
     rig.clouds["dns"].faults.remove(fault)
     rig.run_for(RECHECK_SECONDS)
+    assert rig.opened == ["dns"]
     assert rig.calls() == (0, 3)
     assert rig.denied("dns") == ""
     assert rig.woken == 2

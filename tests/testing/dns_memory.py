@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Event
 
-from flipop_core import (
-    AccessDenied,
-    DNSProvider,
-    OutcomeUnknown,
-    ProviderCapabilities,
-    RateLimited,
-    RecordSet,
-    Unavailable,
-)
-from flipop_core.testing import CloudConfig, DNSProviderHarness, FaultKind, InMemoryCloud, InMemoryDNSProvider
+from flipop_core import DNSProvider, ProviderCapabilities, RecordSet
+from flipop_core.testing import CloudConfig, DNSProviderHarness, InMemoryCloud, InMemoryDNSProvider
 
-TOKEN = "memory-token-1234"
-WRONG_TOKEN = "memory-token-5678"
-READS = frozenset({"get_record_set", "verify"})
+from .simulated import TOKEN, SimulatedAccount
+
 ZONE = "example.com"
 CAPABILITIES = ProviderCapabilities(min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"), record_comments=True)
 
 
-class MemoryDNSHarness(DNSProviderHarness):
+class MemoryDNSHarness(SimulatedAccount[InMemoryDNSProvider], DNSProviderHarness):
     """All that the kit can ask for. ``provider`` may be a wrong one."""
 
     zone = ZONE
-    timeout_seconds = 0.15
-    secrets = (TOKEN, WRONG_TOKEN)
-    faults: frozenset[FaultKind] = frozenset(("rate_limited", "unavailable", "lost_answer", "hang"))
+    scope = "zone:read"
+    reads = frozenset({"get_record_set", "verify"})
 
     def __init__(
         self,
         provider: type[InMemoryDNSProvider] = InMemoryDNSProvider,
         capabilities: ProviderCapabilities = CAPABILITIES,
     ) -> None:
-        self.cloud = InMemoryCloud(CloudConfig(capabilities=capabilities, token=TOKEN))
+        super().__init__(CloudConfig(capabilities=capabilities, token=TOKEN), provider, real=True)
         self.cloud.zones.add_zone(ZONE)
-        self._class = provider
-        self.provider: DNSProvider = provider(self.cloud, timeout_seconds=self.timeout_seconds, token=TOKEN)
 
     def record_sets(self) -> Mapping[tuple[str, str], RecordSet]:
         return self.cloud.zones.record_sets(ZONE)
@@ -56,26 +43,6 @@ class MemoryDNSHarness(DNSProviderHarness):
 
     def writes(self) -> int | None:
         return self.cloud.zones.writes
-
-    def with_wrong_credentials(self) -> DNSProvider | None:
-        return self._class(self.cloud, timeout_seconds=self.timeout_seconds, token=WRONG_TOKEN)
-
-    def without_scope(self) -> tuple[DNSProvider, str] | None:
-        self.cloud.faults.add("verify", error=AccessDenied("the token lacks zone:read"))
-        return self.provider, "zone:read"
-
-    def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
-        script = self.cloud.faults
-        lost = Unavailable if operation in READS else OutcomeUnknown
-        match kind:
-            case "rate_limited":
-                script.add(operation, error=RateLimited("slow down", retry_after_seconds=retry_after_seconds))
-            case "unavailable":
-                script.add(operation, error=lost("answered 503", provider="memory", operation=operation))
-            case "lost_answer":
-                script.add(operation, after_effect=True)
-            case "hang":
-                script.add(operation, hang=Event())
 
 
 class BareDNSHarness(DNSProviderHarness):

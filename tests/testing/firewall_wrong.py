@@ -18,7 +18,7 @@ from flipop_core import (
     QuotaExceeded,
     Rejected,
 )
-from flipop_core.testing import InMemoryFirewallProvider, InMemoryFirewalls
+from flipop_core.testing import InMemoryCloud, InMemoryFirewallProvider, InMemoryFirewalls
 
 Rules = Sequence[FirewallRule]
 Nodes = Sequence[str]
@@ -358,6 +358,22 @@ class NotThreadSafe(InMemoryFirewallProvider):
         return super().add_nodes(firewall, self.argument)
 
 
+class ClaimsOpenNodePorts(InMemoryFirewallProvider):
+    """Declares open node ports of a platform that opens none."""
+
+    def __init__(self, cloud: InMemoryCloud, *, timeout_seconds: float = 7.0, token: str = "") -> None:
+        super().__init__(cloud, timeout_seconds=timeout_seconds, token=token)
+        cloud.firewalls.opens_node_ports = False
+
+
+class ClosesNodePorts(InMemoryFirewallProvider):
+    """Takes the platform's openings away with its own rules."""
+
+    def remove_rules(self, firewall: Firewall, rules: Rules) -> MutationResult:
+        self._cloud.firewalls.opens_node_ports = False
+        return super().remove_rules(firewall, rules)
+
+
 WRONG: dict[str, list[type[InMemoryFirewallProvider]]] = {
     "test_added_nodes_are_read": [AddNodesDoesNothing, ReplacesNodes],
     "test_added_rules_are_read": [AddDoesNothing, AddReturnsNone, AddsTheFirstRuleOnly, MergesSources, ReplacesRules],
@@ -371,6 +387,7 @@ WRONG: dict[str, list[type[InMemoryFirewallProvider]]] = {
     "test_only_name_and_id_are_relied_on": [TrustsTheArgument, TrustsTheArgumentsNodes],
     "test_other_firewalls_of_a_node_stay": [ReplacesAFirewallOfTheNode],
     "test_other_kinds_of_rules_stay": [DropsOtherRules],
+    "test_platform_opens_node_ports": [ClaimsOpenNodePorts, ClosesNodePorts],
     "test_protocols_are_told_apart": [RemovesByPortNumber],
     "test_removed_nodes_are_gone": [RemoveNodesDoesNothing, RemovesAllNodes],
     "test_removed_rules_are_gone": [RemoveDoesNothing, RemovesByPort],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from flipop_core import (
     AccessDenied,
@@ -104,49 +103,9 @@ class DenialIsRejected(InMemoryFirewallProvider):
             raise Rejected(error.message) from error
 
 
-class VerifiesNothing(InMemoryFirewallProvider):
-    def verify(self) -> None:
-        return
-
-
-class VerifyWrites(InMemoryFirewallProvider):
-    """Tries a change out, and leaves it."""
-
-    def verify(self) -> None:
-        super().verify()
-        with suppress(KeyError):
-            self._cloud.firewalls.put_rules("fw-1", [FirewallRule("tcp", 1)])
-
-
 class VerifyNeedsAFirewall(InMemoryFirewallProvider):
     def verify(self) -> None:
         self.get_firewall("fw-1")
-
-
-class VerifyDenialIsRejected(InMemoryFirewallProvider):
-    def verify(self) -> None:
-        try:
-            super().verify()
-        except AccessDenied as error:
-            raise Rejected(error.message) from None
-
-
-class VerifyHidesTheScope(InMemoryFirewallProvider):
-    def verify(self) -> None:
-        try:
-            super().verify()
-        except AccessDenied:
-            raise AccessDenied("forbidden") from None
-
-
-class VerifyFailsAsDenied(InMemoryFirewallProvider):
-    """Takes any failure for a refusal of the credentials."""
-
-    def verify(self) -> None:
-        try:
-            super().verify()
-        except (RateLimited, Unavailable) as error:
-            raise AccessDenied(error.message) from None
 
 
 class ShowsSecretsInRepr(InMemoryFirewallProvider):
@@ -176,11 +135,6 @@ WRONG: dict[str, list[type[InMemoryFirewallProvider]]] = {
     "test_firewall_read_answered_5xx_is_unavailable": [FailedReadIsEmpty],
     "test_firewall_secrets_stay_secret": [ShowsSecretsInRepr, ShowsSecretsInCause],
     "test_lost_firewall_answer_is_unknown": [LossIsUnavailable, LossIsApplied, UndoesAfterLoss],
-    "test_verify_accepts_good_credentials": [VerifyWrites, VerifyNeedsAFirewall],
-    "test_verify_answered_5xx_is_retryable": [VerifyFailsAsDenied],
-    "test_verify_names_the_missing_scope": [VerifyHidesTheScope, VerifiesNothing],
-    "test_verify_refuses_wrong_credentials": [VerifiesNothing, VerifyDenialIsRejected],
-    "test_verify_tells_a_rate_limit": [VerifyFailsAsDenied],
-    "test_verify_that_hangs_ends_within_the_timeout": [VerifyFailsAsDenied],
+    "test_verify_accepts_good_credentials": [VerifyNeedsAFirewall],
     "test_wrong_firewall_credentials_are_access_denied": [DenialIsRejected],
 }

@@ -3,74 +3,60 @@
 from __future__ import annotations
 
 import time
-from threading import Event
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from flipop_core import (
-    AccessDenied,
-    AddressRecord,
-    Busy,
-    IPProvider,
-    OutcomeUnknown,
-    ProviderCapabilities,
-    RateLimited,
-    Unavailable,
+from flipop_core import AddressRecord, Busy, IPProvider, ProviderCapabilities
+from flipop_core.testing import CloudConfig, InMemoryCloud, InMemoryIPProvider, IPProviderHarness
+
+from .simulated import TOKEN, SimulatedAccount
+
+POOL = "byoip"
+
+CAPABILITIES = ProviderCapabilities(
+    address_families=("IPv4", "IPv6"), create_on_node=True, node_limits=True, address_tags=True, address_pools=True
 )
-from flipop_core.testing import CloudConfig, FakeClock, FaultKind, InMemoryCloud, InMemoryIPProvider, IPProviderHarness
-
-TOKEN = "memory-token-1234"
-WRONG_TOKEN = "memory-token-5678"
-READS = frozenset({"list_addresses", "describe", "find_created", "verify"})
-
-CAPABILITIES = ProviderCapabilities(create_on_node=True)
-DEFAULT = CloudConfig(regions=("sim1", "sim2"), token=TOKEN, capabilities=CAPABILITIES)
+DEFAULT = CloudConfig(regions=("sim1", "sim2"), token=TOKEN, capabilities=CAPABILITIES, address_pools=(POOL,))
 ASYNCHRONOUS = replace(DEFAULT, action_seconds=20.0)
 UNTAGGED = replace(DEFAULT, tags=False)
 
 
-class MemoryHarness(IPProviderHarness):
+class MemoryHarness(SimulatedAccount[InMemoryIPProvider], IPProviderHarness):
     """All that the kit can ask for, on a cloud whose clock the harness moves. ``provider`` may be a wrong one."""
 
     region = "sim1"
-    timeout_seconds = 0.15
-    secrets = (TOKEN, WRONG_TOKEN)
-    faults: frozenset[FaultKind] = frozenset(("rate_limited", "unavailable", "lost_answer", "hang"))
-    poll_seconds = 0.5
+    scope = "address:read"
+    reads = frozenset({"list_addresses", "describe", "find_created", "node_limits", "verify"})
     settle_seconds = 3.0
 
     def __init__(
         self, config: CloudConfig = DEFAULT, provider: type[InMemoryIPProvider] = InMemoryIPProvider, real: bool = False
     ) -> None:
-        self.clock = FakeClock()
-        self.real = real
-        if real:
-            self.cloud = InMemoryCloud(config)
-        else:
-            self.cloud = InMemoryCloud(config, clock=self.clock, sleep=self.clock.advance)
+        super().__init__(config, provider, real=real)
         self.marks_creations = config.tags
-        self._class = provider
-        self.provider: IPProvider = provider(self.cloud, timeout_seconds=self.timeout_seconds, token=TOKEN)
-        self._nodes = 0
-
-    def node_ids(self, count: int) -> list[str]:
-        self._nodes += count
-        return [self.cloud.add_node(f"node-{number}") for number in range(self._nodes - count, self._nodes)]
-
-    def foreign_node_id(self) -> str:
-        return "digitalocean://4711"
-
-    def unknown_node_id(self) -> str:
-        return "memory://nowhere"
 
     def other_region_node_id(self) -> str | None:
         return self.cloud.add_node("elsewhere", region="sim2") if self.cloud.config.check_regions else None
+
+    def limited_node_id(self, limit: int) -> str | None:
+        return self.cloud.add_node("limited", capacity=limit)
 
     def make_address(self) -> str:
         return self.cloud.add_address()
 
     def unknown_address(self) -> str:
         return "192.0.2.254"
+
+    def set_tags(self, address: str, tags: Mapping[str, str]) -> bool:
+        self.cloud.set_tags(address, tags)
+        return True
+
+    def address_pool(self) -> str | None:
+        return POOL
+
+    def is_of_pool(self, address: str, pool: str) -> bool:
+        return self.cloud.address_pool_of(address) == pool
 
     def settle(self, address: str) -> None:
         deadline = time.monotonic() + 10.0
@@ -81,12 +67,6 @@ class MemoryHarness(IPProviderHarness):
     def record(self, address: str) -> AddressRecord:
         return self.cloud.records().get(address, AddressRecord(address))
 
-    def wait(self, seconds: float) -> None:
-        if self.real:
-            time.sleep(seconds)
-        else:
-            self.clock.advance(seconds)
-
     def change_behind_back(self, address: str, provider_id: str | None) -> bool:
         self.cloud.move_address(address, provider_id)
         return True
@@ -94,26 +74,6 @@ class MemoryHarness(IPProviderHarness):
     def exhaust_quota(self) -> bool:
         self.cloud.config = replace(self.cloud.config, address_limit=len(self.cloud.records()))
         return True
-
-    def with_wrong_credentials(self) -> IPProvider:
-        return self._class(self.cloud, timeout_seconds=self.timeout_seconds, token=WRONG_TOKEN)
-
-    def without_scope(self) -> tuple[IPProvider, str] | None:
-        self.cloud.faults.add("verify", error=AccessDenied("the token lacks address:read"))
-        return self.provider, "address:read"
-
-    def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
-        script = self.cloud.faults
-        lost = Unavailable if operation in READS else OutcomeUnknown
-        match kind:
-            case "rate_limited":
-                script.add(operation, error=RateLimited("slow down", retry_after_seconds=retry_after_seconds))
-            case "unavailable":
-                script.add(operation, error=lost("answered 503", provider="memory", operation=operation))
-            case "lost_answer":
-                script.add(operation, after_effect=True)
-            case "hang":
-                script.add(operation, hang=Event())
 
 
 class BareHarness(IPProviderHarness):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 
 def rules_of(contract: type[object]) -> list[str]:
@@ -34,3 +37,9 @@ def skipped_rules(contract: type[object], new_harness: Callable[[], object]) -> 
         except unittest.SkipTest as skip:
             reasons[rule] = str(skip)
     return reasons
+
+
+def joined(*wrong: Mapping[str, Sequence[T]]) -> dict[str, list[T]]:
+    """Return all wrong providers by the rule that they break."""
+    rules = sorted({rule for each in wrong for rule in each})
+    return {rule: [provider for each in wrong for provider in each.get(rule, ())] for rule in rules}

@@ -11,9 +11,10 @@ from flipop_core import ProviderCapabilities
 from flipop_core.testing import CloudConfig, InMemoryIPProvider, IPProviderContract, IPProviderHarness
 from flipop_core.testing.harness import raises
 
-from . import creation_wrong, verify_wrong, wrong
+from . import capability_wrong, creation_wrong, wrong
 from .memory import ASYNCHRONOUS, CAPABILITIES, DEFAULT, UNTAGGED, BareHarness, MemoryHarness
-from .rules import exercise, rules_of, run_rule_of, skipped_rules
+from .rules import exercise, joined, rules_of, run_rule_of, skipped_rules
+from .verify_wrong import wrong_providers
 
 RULES = rules_of(IPProviderContract)
 
@@ -23,6 +24,7 @@ ROOMY = replace(CAPABILITIES, max_ips_per_node=3)
 
 VARIANTS = {
     "tagged": DEFAULT,
+    "plain": replace(DEFAULT, capabilities=ProviderCapabilities()),
     "untagged": UNTAGGED,
     "asynchronous": ASYNCHRONOUS,
     "asynchronous-untagged": replace(ASYNCHRONOUS, tags=False),
@@ -64,6 +66,8 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_create_on_a_full_node_makes_nothing": "not exercised: 100 addresses per node are too many to make",
         "test_create_puts_the_address_on_the_node": "not exercised: the provider does not declare create_on_node",
         "test_creation_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_create_takes_the_address_from_its_pool": "not exercised: the provider does not declare address_pools",
+        "test_factory_declares_what_the_provider_does": "not exercised: the harness names no factory",
         "test_full_node_is_in_use": "not exercised: 100 addresses per node are too many to make",
         "test_hang_ends_within_the_timeout": "not exercised: the harness cannot make the fault 'hang'",
         "test_lost_answer_is_unknown": "not exercised: the harness cannot make the fault 'lost_answer'",
@@ -71,15 +75,19 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_lost_creation_on_a_node_is_found": "not exercised: the harness cannot make the fault 'lost_answer'",
         "test_marked_creations_are_told_apart": "not exercised: the provider cannot mark what it creates",
         "test_mutation_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_node_limits_are_true": "not exercised: the provider does not declare node_limits",
+        "test_node_limits_tell_a_rate_limit": "not exercised: the provider does not declare node_limits",
         "test_other_region_is_rejected": "not exercised: the harness has no node of another region",
         "test_quota_is_told": "not exercised: the harness cannot bring the account to its limit",
         "test_rate_limit_tells_its_seconds": "not exercised: the harness cannot make the fault 'rate_limited'",
         "test_read_answered_5xx_is_unavailable": "not exercised: the harness cannot make the fault 'unavailable'",
         "test_reads_see_foreign_changes": "not exercised: the harness cannot move an address without the provider",
         "test_secrets_stay_secret": "not exercised: the harness names no credentials",
+        "test_tags_are_read": "not exercised: the provider does not declare address_tags",
         "test_threads_never_overfill_a_node": "not exercised: 100 addresses per node are too many to make",
         "test_unknown_node_is_not_found": "not exercised: the harness knows no well-formed ID of a node that does "
         "not exist",
+        "test_unknown_pool_is_rejected": "not exercised: the provider does not declare address_pools",
         "test_verify_answered_5xx_is_retryable": "not exercised: the harness cannot make the fault 'unavailable'",
         "test_verify_names_the_missing_scope": "not exercised: the harness has no credentials that lack a permission",
         "test_verify_refuses_wrong_credentials": "not exercised: the harness has no credentials that are refused",
@@ -100,13 +108,14 @@ def test_a_declared_fault_must_be_made() -> None:
         run_rule("test_hang_ends_within_the_timeout", Promising())
 
 
-WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
+Cases = dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]]
+
+_OF_ADDRESSES: Cases = {
     "test_assign_puts_the_address_on_the_node": [
         (wrong.AssignDoesNothing, DEFAULT),
         (wrong.AssignReturnsNone, DEFAULT),
         (wrong.ListHidesHolders, DEFAULT),
     ],
-    "test_capabilities_are_constant": [(wrong.ChangingCapabilities, DEFAULT)],
     "test_create_makes_one_address": [
         (creation_wrong.CreatesTwice, DEFAULT),
         (creation_wrong.CreatesElsewhere, DEFAULT),
@@ -210,31 +219,17 @@ WRONG: dict[str, list[tuple[type[InMemoryIPProvider], CloudConfig]]] = {
         (wrong.DeleteOfGoneIsNotFound, DEFAULT),
     ],
     "test_unknown_node_is_not_found": [(wrong.NotFoundIsRejected, DEFAULT)],
-    "test_verify_accepts_good_credentials": [
-        (verify_wrong.VerifyWrites, DEFAULT),
-        (verify_wrong.VerifyTells, DEFAULT),
-    ],
-    "test_verify_answered_5xx_is_retryable": [(verify_wrong.VerifyFailsAsDenied, DEFAULT)],
-    "test_verify_names_the_missing_scope": [
-        (verify_wrong.VerifyHidesTheScope, DEFAULT),
-        (verify_wrong.VerifiesNothing, DEFAULT),
-    ],
-    "test_verify_refuses_wrong_credentials": [
-        (verify_wrong.VerifiesNothing, DEFAULT),
-        (verify_wrong.VerifyDenialIsRejected, DEFAULT),
-        (verify_wrong.VerifyShowsSecrets, DEFAULT),
-    ],
-    "test_verify_tells_a_rate_limit": [(verify_wrong.VerifyFailsAsDenied, DEFAULT)],
-    "test_verify_that_hangs_ends_within_the_timeout": [
-        (verify_wrong.VerifyWaitsTooLong, DEFAULT),
-        (verify_wrong.VerifyFailsAsDenied, DEFAULT),
-    ],
     "test_whole_account_is_listed": [
         (wrong.ListsOnlyWanted, DEFAULT),
         (wrong.ListHidesHolders, DEFAULT),
     ],
     "test_wrong_credentials_are_access_denied": [(wrong.DenialIsRejected, DEFAULT)],
 }
+_OF_ANY_ROLE: Cases = {
+    rule: [(provider, DEFAULT) for provider in providers]
+    for rule, providers in joined(capability_wrong.WRONG, wrong_providers(InMemoryIPProvider)).items()
+}
+WRONG = joined(_OF_ADDRESSES, _OF_ANY_ROLE)
 
 
 def test_every_rule_has_a_provider_that_breaks_it() -> None:

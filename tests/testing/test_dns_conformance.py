@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from flipop_core.testing import DNSProviderContract, DNSProviderHarness, InMemoryDNSProvider
 
-from . import dns_verify_wrong as verify_wrong
 from . import dns_wrong as wrong
 from .dns_memory import CAPABILITIES, BareDNSHarness, MemoryDNSHarness
-from .rules import exercise, rules_of, run_rule_of, skipped_rules
+from .rules import exercise, joined, rules_of, run_rule_of, skipped_rules
+from .verify_wrong import wrong_providers
 
 RULES = rules_of(DNSProviderContract)
 VARIANTS = {"comments": CAPABILITIES, "no-comments": replace(CAPABILITIES, record_comments=False)}
@@ -43,6 +43,7 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_dns_read_answered_5xx_is_unavailable": "not exercised: the harness cannot make the fault 'unavailable'",
         "test_dns_secrets_stay_secret": "not exercised: the harness names no credentials",
         "test_dns_write_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",
+        "test_factory_declares_what_the_provider_does": "not exercised: the harness names no factory",
         "test_lost_dns_answer_is_unknown": "not exercised: the harness cannot make the fault 'lost_answer'",
         "test_texts_are_kept": "not exercised: the provider has no TXT records",
         "test_too_long_a_comment_is_rejected": "not exercised: the provider does not declare record_comments",
@@ -68,7 +69,7 @@ def test_a_declared_fault_must_be_made() -> None:
         run_rule("test_dns_hang_ends_within_the_timeout", Promising())
 
 
-WRONG: dict[str, list[type[InMemoryDNSProvider]]] = {
+_OF_RECORD_SETS: dict[str, list[type[InMemoryDNSProvider]]] = {
     "test_absent_record_set_is_none": [wrong.AbsentIsEmpty],
     "test_cname_is_rejected": [wrong.OverwritesCNAMEs, wrong.CNAMEsAreNotNamed],
     "test_comments_are_kept": [wrong.DropsComments, wrong.ClearsComments],
@@ -101,28 +102,10 @@ WRONG: dict[str, list[type[InMemoryDNSProvider]]] = {
     "test_too_long_a_comment_is_rejected": [wrong.CutsComments],
     "test_unknown_zone_is_not_found": [wrong.UnknownZoneIsEmpty, wrong.UnknownZoneIsRejected],
     "test_unusable_record_sets_are_rejected": [wrong.NothingMeansNone, wrong.SkipsUnusableValues],
-    "test_verify_accepts_good_credentials": [
-        verify_wrong.VerifyWrites,
-        verify_wrong.VerifyTells,
-    ],
-    "test_verify_answered_5xx_is_retryable": [verify_wrong.VerifyFailsAsDenied],
-    "test_verify_names_the_missing_scope": [
-        verify_wrong.VerifyHidesTheScope,
-        verify_wrong.VerifiesNothing,
-    ],
-    "test_verify_refuses_wrong_credentials": [
-        verify_wrong.VerifiesNothing,
-        verify_wrong.VerifyDenialIsRejected,
-        verify_wrong.VerifyShowsSecrets,
-    ],
-    "test_verify_tells_a_rate_limit": [verify_wrong.VerifyFailsAsDenied],
-    "test_verify_that_hangs_ends_within_the_timeout": [
-        verify_wrong.VerifyWaitsTooLong,
-        verify_wrong.VerifyFailsAsDenied,
-    ],
     "test_what_is_so_is_not_written": [wrong.WritesAlways, wrong.DeletesAlways],
     "test_wrong_dns_credentials_are_access_denied": [wrong.DenialIsRejected],
 }
+WRONG = joined(_OF_RECORD_SETS, wrong_providers(InMemoryDNSProvider))
 
 
 def test_every_rule_has_a_provider_that_breaks_it() -> None:

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from flipop_core.testing import FirewallProviderContract
+from flipop_core.testing import FirewallProviderContract, InMemoryFirewallProvider
 
 from . import firewall_wrong, firewall_wrong_faults
 from .firewall_memory import BareFirewallHarness, MemoryFirewallHarness
-from .rules import exercise, rules_of, run_rule_of, skipped_rules
+from .rules import exercise, joined, rules_of, run_rule_of, skipped_rules
+from .verify_wrong import wrong_providers
 
 RULES = rules_of(FirewallProviderContract)
-WRONG = {**firewall_wrong.WRONG, **firewall_wrong_faults.WRONG}
+WRONG = joined(firewall_wrong.WRONG, firewall_wrong_faults.WRONG, wrong_providers(InMemoryFirewallProvider))
 VARIANTS: dict[str, dict[str, Any]] = {
     "at-once": {},
     "asynchronous": {"action_seconds": 20.0},
@@ -35,6 +36,7 @@ def test_every_rule_is_exercised(rule: str) -> None:
 
 def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
     assert skipped_rules(FirewallProviderContract, BareFirewallHarness) == {
+        "test_factory_declares_what_the_provider_does": "not exercised: the harness names no factory",
         "test_firewall_change_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault "
         "'unavailable'",
         "test_firewall_hang_ends_within_the_timeout": "not exercised: the harness cannot make the fault 'hang'",
@@ -47,6 +49,7 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_node_limit_is_quota_exceeded": "not exercised: the harness cannot exhaust the limit of nodes",
         "test_nothing_counts_before_it_is_in_effect": "not exercised: the harness cannot tell what is in effect",
         "test_other_kinds_of_rules_stay": "not exercised: the harness cannot make rules by other sources",
+        "test_platform_opens_node_ports": "not exercised: the provider does not declare opens_node_ports",
         "test_rule_limit_is_quota_exceeded": "not exercised: the harness cannot exhaust the limit of rules",
         "test_several_firewalls_of_a_name_are_rejected": "not exercised: the harness cannot make two firewalls of one "
         "name",

@@ -1,19 +1,25 @@
-"""IP providers whose `verify` each breaks one rule of the contract."""
+"""What a provider of any role can do wrong in `verify` and in what it declares, each breaking one rule."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from typing import TypeVar
 
-from flipop_core import AccessDenied, RateLimited, Rejected, Unavailable
-from flipop_core.testing import InMemoryIPProvider
+from msgspec.structs import replace
+
+from flipop_core import AccessDenied, FirewallRule, ProviderCapabilities, RateLimited, Rejected, Unavailable
+from flipop_core.testing.providers import _Client
+
+P = TypeVar("P", bound=_Client)
 
 
-class VerifiesNothing(InMemoryIPProvider):
+class VerifiesNothing(_Client):
     def verify(self) -> None:
         return
 
 
-class VerifyTells(InMemoryIPProvider):
+class VerifyTells(_Client):
     """Returns something."""
 
     def verify(self) -> bool:  # type: ignore[override]  # wrong on purpose
@@ -21,13 +27,18 @@ class VerifyTells(InMemoryIPProvider):
         return True
 
 
-class VerifyWrites(InMemoryIPProvider):
+class VerifyWrites(_Client):
+    """Tries a change of everything out, and leaves it."""
+
     def verify(self) -> None:
         super().verify()
         self._cloud.add_address()
+        self._cloud.zones.writes += 1
+        with suppress(KeyError):
+            self._cloud.firewalls.put_rules("fw-1", [FirewallRule("tcp", 1)])
 
 
-class VerifyDenialIsRejected(InMemoryIPProvider):
+class VerifyDenialIsRejected(_Client):
     def verify(self) -> None:
         try:
             super().verify()
@@ -35,7 +46,7 @@ class VerifyDenialIsRejected(InMemoryIPProvider):
             raise Rejected(error.message) from None
 
 
-class VerifyShowsSecrets(InMemoryIPProvider):
+class VerifyShowsSecrets(_Client):
     def verify(self) -> None:
         try:
             super().verify()
@@ -43,7 +54,7 @@ class VerifyShowsSecrets(InMemoryIPProvider):
             raise AccessDenied(f"{error.message}: {self._token}") from None
 
 
-class VerifyHidesTheScope(InMemoryIPProvider):
+class VerifyHidesTheScope(_Client):
     def verify(self) -> None:
         try:
             super().verify()
@@ -51,7 +62,7 @@ class VerifyHidesTheScope(InMemoryIPProvider):
             raise AccessDenied("forbidden") from None
 
 
-class VerifyFailsAsDenied(InMemoryIPProvider):
+class VerifyFailsAsDenied(_Client):
     """Takes any failure for a refusal of the credentials."""
 
     def verify(self) -> None:
@@ -61,10 +72,34 @@ class VerifyFailsAsDenied(InMemoryIPProvider):
             raise AccessDenied(error.message) from None
 
 
-class VerifyWaitsTooLong(InMemoryIPProvider):
+class VerifyWaitsTooLong(_Client):
     def verify(self) -> None:
         try:
             super().verify()
         except Unavailable:
             time.sleep(2 * self._timeout_seconds + 1.0)
             raise
+
+
+class DeclaresOtherwise(_Client):
+    """Once built, declares something else than the factory."""
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        return replace(self._capabilities, max_concurrency=self._capabilities.max_concurrency + 1)
+
+
+_WRONG: dict[str, list[type[_Client]]] = {
+    "test_factory_declares_what_the_provider_does": [DeclaresOtherwise],
+    "test_verify_accepts_good_credentials": [VerifyWrites, VerifyTells],
+    "test_verify_answered_5xx_is_retryable": [VerifyFailsAsDenied],
+    "test_verify_names_the_missing_scope": [VerifyHidesTheScope, VerifiesNothing],
+    "test_verify_refuses_wrong_credentials": [VerifiesNothing, VerifyDenialIsRejected, VerifyShowsSecrets],
+    "test_verify_tells_a_rate_limit": [VerifyFailsAsDenied],
+    "test_verify_that_hangs_ends_within_the_timeout": [VerifyWaitsTooLong, VerifyFailsAsDenied],
+}
+
+
+def wrong_providers(base: type[P]) -> dict[str, list[type[P]]]:
+    """Return by the rule that they break the providers of one role that are wrong in these ways."""
+    return {rule: [type(wrong.__name__, (wrong, base), {}) for wrong in wrongs] for rule, wrongs in _WRONG.items()}

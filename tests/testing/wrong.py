@@ -28,15 +28,6 @@ from flipop_core import (
 from flipop_core.testing import InMemoryIPProvider
 
 
-class ChangingCapabilities(InMemoryIPProvider):
-    """Declares something else after each read of its capabilities."""
-
-    @property
-    def capabilities(self) -> ProviderCapabilities:
-        self._capabilities = replace(self._capabilities, max_concurrency=self._capabilities.max_concurrency + 1)
-        return self._capabilities
-
-
 class AssignDoesNothing(InMemoryIPProvider):
     def assign(self, address: str, provider_id: str) -> MutationResult:
         return Applied()

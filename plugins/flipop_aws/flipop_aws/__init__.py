@@ -76,6 +76,8 @@ from flipop_core import (
     hookimpl,
 )
 
+flipop_api_version = "1.0"
+
 CAPABILITIES = ProviderCapabilities(
     atomic_reassign=True,
     max_ips_per_node=1,
@@ -114,6 +116,7 @@ __all__ = [
     "build_dns_provider",
     "build_firewall_provider",
     "build_ip_provider",
+    "flipop_api_version",
     "flipop_dns_providers",
     "flipop_firewall_providers",
     "flipop_ip_providers",

@@ -42,6 +42,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from flipop_aws.bounded import BoundedSession
 from flipop_core import (
     AccessDenied,
     Busy,
@@ -65,6 +66,8 @@ SESSION_TOKEN_VARIABLE = "AWS_SESSION_TOKEN"  # noqa: S105  the name of a variab
 
 RETRY_AFTER_DEFAULT_SECONDS = 2.0
 """The pause after a refusal for too many requests that asks for none, as those of EC2 and Route 53 never do."""
+
+RETRY_AFTER_MAX_SECONDS = 3600.0
 
 GLOBAL_REGION = "us-east-1"
 """Where a service without regions, Route 53, is signed for."""
@@ -125,6 +128,7 @@ _MENDS: Mapping[str, str] = {
 """What to do about a refusal that only somebody else can mend."""
 
 _ends_at: ContextVar[float] = ContextVar("flipop_aws_ends_at")
+_made: ContextVar[list[Purpose] | None] = ContextVar("flipop_aws_made")
 
 
 class ChangeRefused(Rejected):
@@ -212,7 +216,7 @@ class Client:
     def _new(self, seconds: float, attempts: int) -> Any:
         # The SDK waits for up to a second between two attempts.
         each = (seconds - (attempts - 1)) / attempts
-        return self._session.client(
+        client = self._session.client(
             self._service,
             endpoint_url=self._context.endpoint or None,
             region_name=self.region,
@@ -224,18 +228,34 @@ class Client:
                 user_agent_extra=self._context.user_agent,
             ),
         )
+        endpoint = client._endpoint  # noqa: SLF001  the SDK has no other way to how it reads answers
+        endpoint.http_session = BoundedSession(endpoint.http_session, each)
+        return client
 
     def __repr__(self) -> str:
         return f"Client(endpoint={self._endpoint!r}, region={self.region!r})"
 
     @contextmanager
     def deadline(self) -> Iterator[None]:
-        """Let all calls of this thread inside the block share one ``timeout_seconds``."""
-        token = _ends_at.set(time.monotonic() + self._timeout_seconds)
+        """Let all calls of this thread inside the block share one ``timeout_seconds``.
+
+        An answer that lacks a member which the block takes for granted is Unavailable, or OutcomeUnknown after a
+        mutation.
+        """
+        made = _made.get(None)
+        made = [] if made is None else made
+        token, made_token = _ends_at.set(time.monotonic() + self._timeout_seconds), _made.set(made)
         try:
             yield
+        except (KeyError, ValueError) as error:
+            if not made:
+                raise
+            kind = OutcomeUnknown if any(purpose.mutation for purpose in made) else Unavailable
+            text = f"an answer that is not what the API documents: {type(error).__name__}"
+            raise self._failure(kind, made[-1], text) from None
         finally:
             _ends_at.reset(token)
+            _made.reset(made_token)
 
     def ends_at(self) -> float:
         """Return the monotonic time at which the present call must have ended."""
@@ -247,6 +267,8 @@ class Client:
         Errors: those of the contracts, `ChangeRefused`, and `Gone`.
         """
         client = self._client_in_time(purpose)
+        if (made := _made.get(None)) is not None:
+            made.append(purpose)
         try:
             return getattr(client, method)(**arguments)
         except ClientError as error:
@@ -259,6 +281,9 @@ class Client:
             failure = self._failure(Rejected, purpose, f"not sent: {error}")
         except (HTTPClientError, ResponseParserError) as error:
             text = f"sent, but no complete answer came: {type(error).__name__}"
+            failure = self._failure(self._lost(purpose), purpose, text)
+        except (ValueError, RecursionError) as error:  # a member that is no number or time, which the SDK lets through
+            text = f"an answer that is not what the API documents: {type(error).__name__}"
             failure = self._failure(self._lost(purpose), purpose, text)
         except BotoCoreError as error:
             failure = self._failure(self._lost(purpose), purpose, f"the SDK failed: {type(error).__name__}")
@@ -289,7 +314,8 @@ class Client:
         if code in _THROTTLING or status == 429:
             wish = meta.get("HTTPHeaders", {}).get("retry-after", "")
             line, operation = self._shown(text), purpose.operation
-            seconds = float(wish) if wish.isdigit() else RETRY_AFTER_DEFAULT_SECONDS
+            usable = wish.isascii() and wish.isdigit() and len(wish) <= 9
+            seconds = min(float(wish), RETRY_AFTER_MAX_SECONDS) if usable else RETRY_AFTER_DEFAULT_SECONDS
             return RateLimited(
                 line, retry_after_seconds=seconds, provider=PROVIDER, operation=operation, request_id=request_id
             )
@@ -318,7 +344,7 @@ class Client:
 
     @staticmethod
     def _shown(text: str) -> str:
-        line = " ".join(text.split())
+        line = "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
         return line if len(line) <= _MESSAGE_MAX_LENGTH else f"{line[: _MESSAGE_MAX_LENGTH - 1]}…"
 
 

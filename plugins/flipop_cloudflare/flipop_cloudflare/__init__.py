@@ -36,6 +36,8 @@ from collections.abc import Sequence
 
 from flipop_core import CredentialSpec, DNSProvider, ProviderCapabilities, ProviderContext, ProviderFactory, hookimpl
 
+flipop_api_version = "1.0"
+
 CREDENTIAL_VARIABLE = "CLOUDFLARE_TOKEN"
 
 CAPABILITIES = ProviderCapabilities(
@@ -46,7 +48,13 @@ CAPABILITIES = ProviderCapabilities(
     max_concurrency=8,
 )
 
-__all__ = ["CAPABILITIES", "CREDENTIAL_VARIABLE", "build_dns_provider", "flipop_dns_providers"]
+__all__ = [
+    "CAPABILITIES",
+    "CREDENTIAL_VARIABLE",
+    "build_dns_provider",
+    "flipop_api_version",
+    "flipop_dns_providers",
+]
 
 
 def build_dns_provider(context: ProviderContext) -> DNSProvider:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -19,9 +20,18 @@ import msgspec
 
 from flipop_cloudflare import CREDENTIAL_VARIABLE
 from flipop_cloudflare.answers import Envelope
+from flipop_cloudflare.limits import rate_limit
 from flipop_cloudflare.refusals import classify, explain, retry_after_seconds
 from flipop_cloudflare.transport import Attempt, Transport, deadline, seconds_left
-from flipop_core import ConfigError, OutcomeUnknown, ProviderContext, ProviderError, RateLimited, Unavailable
+from flipop_core import (
+    ConfigError,
+    OutcomeUnknown,
+    ProviderContext,
+    ProviderError,
+    RateLimit,
+    RateLimited,
+    Unavailable,
+)
 
 PROVIDER = "cloudflare"
 DEFAULT_ENDPOINT = "https://api.cloudflare.com/client/v4"
@@ -45,7 +55,8 @@ class Purpose(NamedTuple):
 class CloudflareClient:
     """One account's API. Safe to share between threads; holds the token and never shows it.
 
-    ``zones`` and ``records`` are the SDK's resources, whose methods are passed to `call` and `pages`.
+    ``zones`` and ``records`` are the SDK's resources, whose methods are passed to `call` and `pages`. ``rate_limit`` is
+    what the last answer said of it.
     """
 
     def __init__(self, context: ProviderContext) -> None:
@@ -58,6 +69,7 @@ class CloudflareClient:
         if urlsplit(self.endpoint).scheme not in {"http", "https"} or not urlsplit(self.endpoint).hostname:
             raise ConfigError(f"{PROVIDER}: the API URL is not like https://host/client/v4")
         self._timeout_seconds = context.timeout_seconds
+        self.rate_limit: RateLimit | None = None
         api = self._new_api(context.user_agent)
         self.zones: Any = api.zones.with_raw_response
         self.records: Any = api.dns.records.with_raw_response
@@ -124,19 +136,20 @@ class CloudflareClient:
                 what = "sent, but no complete answer came" if attempt.sent else "not sent"
                 # The chain is cut: what lies behind may quote headers.
                 raise self._failure(failure, purpose, f"{what}: {cause}") from None
+        self.rate_limit = rate_limit(response.headers, time.monotonic()) or self.rate_limit
         return response
 
     def _decode(self, purpose: Purpose, response: httpx.Response, answer: type[T]) -> tuple[T, Envelope]:
         usable = True
         try:
             envelope = _decoder(Envelope).decode(response.content)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             usable, envelope = False, Envelope(success=False)
         if not response.is_success or (usable and not envelope.success):
             raise self._refused(purpose, response, envelope, usable=usable)
         try:
             return _decoder(answer).decode(envelope.result), envelope
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             text = f"HTTP {response.status_code} with a body that is not what the API documents"
             raise self._failure(self._lost(purpose), purpose, text, response) from None
 
@@ -172,6 +185,7 @@ class CloudflareClient:
 
     def _presentable(self, text: str) -> str:
         line = " ".join(text.replace(self._token, "***").split())
+        line = "".join(char if char.isprintable() else " " for char in line)
         return line if len(line) <= _MESSAGE_MAX_LENGTH else f"{line[: _MESSAGE_MAX_LENGTH - 1]}…"
 
 

@@ -14,7 +14,17 @@ from flipop_cloudflare.changes import AUTOMATIC_TTL, Changes, plan_changes, plan
 from flipop_cloudflare.client import PROVIDER, CloudflareClient, Purpose
 from flipop_cloudflare.refusals import RecordExists, RecordGone
 from flipop_cloudflare.zones import Zones
-from flipop_core import AccessDenied, Applied, Busy, MutationResult, NotFound, ProviderCapabilities, RecordSet, Rejected
+from flipop_core import (
+    AccessDenied,
+    Applied,
+    Busy,
+    MutationResult,
+    NotFound,
+    ProviderCapabilities,
+    RateLimit,
+    RecordSet,
+    Rejected,
+)
 
 PAGE_SIZE = 500
 MAX_TTL_SECONDS = 86400
@@ -41,6 +51,11 @@ class RecordSets:
     def capabilities(self) -> ProviderCapabilities:
         """What Cloudflare can do; constant."""
         return CAPABILITIES
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer said of the rate limit. See `flipop_core.ReportsRateLimit`."""
+        return self._client.rate_limit
 
     def verify(self) -> None:
         """Read the zones that the token sees, normally one call. See `flipop_core.DNSProvider`.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 import time
 import urllib.request
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +22,10 @@ import httpx
 
 from flipop_core import ConfigError
 
+MAX_ANSWER_BYTES = 16 * 2**20
+"""A page, the largest answer that is asked for, has less than 1 MiB."""
+
+_GZIP = 16 + zlib.MAX_WBITS
 _deadline: ContextVar[float] = ContextVar("flipop_cloudflare_deadline")
 _attempt: ContextVar[Attempt | None] = ContextVar("flipop_cloudflare_attempt", default=None)
 
@@ -122,7 +127,8 @@ class Transport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request, once, and return its whole answer. Raises httpcore's errors and TimeoutError."""
-        answer = self._pool.request(
+        headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"accept-encoding"]
+        with self._pool.stream(
             request.method,
             httpcore.URL(
                 scheme=request.url.raw_scheme,
@@ -130,11 +136,13 @@ class Transport(httpx.BaseTransport):
                 port=request.url.port,
                 target=request.url.raw_path,
             ),
-            headers=request.headers.raw,
+            headers=[*headers, (b"accept-encoding", b"gzip")],
             content=request.read(),
             extensions=request.extensions,
-        )
-        return httpx.Response(answer.status, headers=answer.headers, stream=httpx.ByteStream(answer.content))
+        ) as answer:
+            body = _whole(answer)
+        sent = [(name, value) for name, value in answer.headers if name.lower() != b"content-encoding"]
+        return httpx.Response(answer.status, headers=sent, stream=httpx.ByteStream(body))
 
     def close(self) -> None:
         """Close the connections."""
@@ -144,6 +152,23 @@ class Transport(httpx.BaseTransport):
         # A provider has no end of its own: its connections go with it. Without a pool, building it has failed.
         if hasattr(self, "_pool"):
             self._pool.close()
+
+
+def _whole(answer: httpcore.Response) -> bytes:
+    """Read the answer, unpacked, here, as the SDK would keep in memory whatever comes."""
+    packed = next((value for name, value in answer.headers if name.lower() == b"content-encoding"), b"identity")
+    if packed.lower() not in (b"identity", b"gzip"):
+        raise httpcore.RemoteProtocolError("an answer in an encoding that was not asked for")
+    unpack = zlib.decompressobj(_GZIP) if packed.lower() == b"gzip" else None
+    body = bytearray()
+    for chunk in answer.iter_stream():
+        try:
+            body += unpack.decompress(chunk, MAX_ANSWER_BYTES + 1) if unpack else chunk
+        except zlib.error:
+            raise httpcore.RemoteProtocolError("an answer that is no gzip") from None
+        if len(body) > MAX_ANSWER_BYTES:
+            raise httpcore.RemoteProtocolError("the answer is too large")
+    return bytes(body)
 
 
 def _proxy_for(endpoint: str) -> str | None:

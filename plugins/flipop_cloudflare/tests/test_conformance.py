@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from flipop_cloudflare import CREDENTIAL_VARIABLE, build_dns_provider
+from flipop_cloudflare import CREDENTIAL_VARIABLE, build_dns_provider, flipop_dns_providers
 from flipop_cloudflare.text import quote_text, unquote_text
 from flipop_cloudflare_testserver import DNS_EDIT, CloudflareServer, Record
 from flipop_core import DNSProvider, ProviderContext, RecordSet
@@ -29,6 +29,7 @@ class Harness(DNSProviderHarness):
         self.account = server.account
         self.account.add_token(TOKEN)
         self.zone_id = self.account.add_zone(self.zone)
+        (self.factory,) = flipop_dns_providers()
         self.provider = self._new_provider(TOKEN)
 
     def _new_provider(self, token: str) -> DNSProvider:

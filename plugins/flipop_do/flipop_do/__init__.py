@@ -75,6 +75,8 @@ from flipop_core import (
     hookimpl,
 )
 
+flipop_api_version = "1.0"
+
 CREDENTIAL_VARIABLE = "DIGITALOCEAN_ACCESS_TOKEN"
 
 CAPABILITIES = ProviderCapabilities(
@@ -98,6 +100,7 @@ __all__ = [
     "build_dns_provider",
     "build_firewall_provider",
     "build_ip_provider",
+    "flipop_api_version",
     "flipop_dns_providers",
     "flipop_firewall_providers",
     "flipop_ip_providers",

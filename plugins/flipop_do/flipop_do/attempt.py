@@ -8,6 +8,7 @@ its effect. So the connection itself keeps both, in the `Attempt` that is curren
 from __future__ import annotations
 
 import contextlib
+import io
 import socket
 import threading
 import time
@@ -20,6 +21,10 @@ import requests.adapters
 import urllib3
 import urllib3.connection
 
+MAX_ANSWER_BYTES = 16 * 2**20
+"""A page of 200 items, the largest answer that is asked for, has less than 1 MiB."""
+
+_CHUNK_BYTES = 2**16
 _current: ContextVar[Attempt | None] = ContextVar("flipop_do_attempt", default=None)
 
 
@@ -101,6 +106,7 @@ class _HTTPSPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _HTTPSConnection
 
 
+_OF_TRANSFER = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _POOLS = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
@@ -108,6 +114,25 @@ class _Adapter(requests.adapters.HTTPAdapter):
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **pool_kwargs: Any) -> None:
         super().init_poolmanager(connections, maxsize, block=block, **pool_kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def build_response(self, req: Any, resp: Any) -> requests.Response:
+        """Read the whole answer here, as requests would keep in memory whatever comes, unpacked."""
+        body = io.BytesIO()
+        try:
+            while body.tell() <= MAX_ANSWER_BYTES and (chunk := resp.read(_CHUNK_BYTES, decode_content=True)):
+                body.write(chunk)
+        except BaseException:
+            resp.close()
+            raise
+        if body.tell() > MAX_ANSWER_BYTES:
+            resp.close()
+            raise requests.exceptions.ContentDecodingError("the answer is too large")
+        headers = {name: value for name, value in resp.headers.items() if name.lower() not in _OF_TRANSFER}
+        body.seek(0)
+        whole = urllib3.HTTPResponse(
+            body, headers=headers, status=resp.status, reason=resp.reason, preload_content=False
+        )
+        return super().build_response(req, whole)
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **proxy_kwargs)

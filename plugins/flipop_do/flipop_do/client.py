@@ -29,6 +29,7 @@ from flipop_core import (
     ProviderContext,
     ProviderError,
     QuotaExceeded,
+    RateLimit,
     RateLimited,
     Rejected,
     Unavailable,
@@ -45,6 +46,7 @@ POOL_SIZE = 32
 PAGE_SIZE = 200
 """Items per page, the most the API gives."""
 
+_MAX_PAGES = 1000
 _MARGIN_SECONDS = 0.1
 _LEAST_SHARE = 0.25
 _RETRY_AFTER_DEFAULT_SECONDS = 5.0
@@ -103,7 +105,8 @@ _PASSING = frozenset({408, 425})
 class DigitalOceanClient:
     """One account's API. Safe to share between threads; holds the token and never shows it.
 
-    ``api`` is the SDK's client, whose bound operations are passed to `call`.
+    ``api`` is the SDK's client, whose bound operations are passed to `call`. ``rate_limit`` is what the last answer
+    said of it.
     """
 
     def __init__(self, context: ProviderContext) -> None:
@@ -111,6 +114,7 @@ class DigitalOceanClient:
         self._token = _usable_token(context.credentials.get(CREDENTIAL_VARIABLE, ""))
         self.endpoint = _usable_endpoint(context.endpoint)
         self.timeout_seconds = context.timeout_seconds
+        self.rate_limit: RateLimit | None = None
         self.api = self._new_api(context.user_agent)
 
     def __repr__(self) -> str:
@@ -187,11 +191,12 @@ class DigitalOceanClient:
         if not taken:
             raise self._unanswered(operation, cause, mutation=mutation, sent=attempt.sent) from None
         received = taken[-1]
+        self.rate_limit = _rate_limit(received.headers) or self.rate_limit
         if not 200 <= received.status < 300:
             raise self._refused(operation, received, scope, mutation=mutation)
         try:
             return _decoder(answer).decode(received.body or b"{}")
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             failure = OutcomeUnknown if mutation else Unavailable
             text = f"HTTP {received.status} with a body that is not what the API documents"
             raise failure(text, provider=PROVIDER, operation=operation, request_id=_request_id(received)) from None
@@ -221,8 +226,9 @@ class DigitalOceanClient:
             )
             yield page
             following = page.next_page()
-            if following is not None and following <= number:
-                raise Unavailable("the page links lead in a circle", provider=PROVIDER, operation=operation)
+            if following is not None and not number < following <= _MAX_PAGES:
+                text = "the page links lead in a circle, or to no end"
+                raise Unavailable(text, provider=PROVIDER, operation=operation)
             number = following
 
     def _unanswered(self, operation: str, cause: str, *, mutation: bool, sent: bool) -> ProviderError:
@@ -234,7 +240,7 @@ class DigitalOceanClient:
     def _refused(self, operation: str, received: _Answer, scope: str, *, mutation: bool) -> ProviderError:
         try:
             body = _decoder(_ErrorBody).decode(received.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             body = _ErrorBody(message="no usable error body")
         text = f"HTTP {received.status}: {self._presentable(body.message or body.id)}"
         request_id = _request_id(received) or body.request_id
@@ -259,6 +265,7 @@ class DigitalOceanClient:
 
     def _presentable(self, message: str) -> str:
         text = " ".join(message.replace(self._token, "***").split())
+        text = "".join(char if char.isprintable() else " " for char in text)
         return text if len(text) <= _MESSAGE_MAX_LENGTH else f"{text[: _MESSAGE_MAX_LENGTH - 1]}…"
 
     def _retry_after_seconds(self, headers: Mapping[str, str]) -> float:
@@ -304,8 +311,20 @@ def _take(response: Any) -> _Answer:
     return _Answer(response.status_code, headers, response.content or b"")
 
 
+def _rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
+    """Return the hourly limit of the token, None when the answer does not tell, as one of some proxy."""
+    limit, remaining = (_count(headers.get(f"ratelimit-{name}")) for name in ("limit", "remaining"))
+    if not limit or remaining is None:
+        return None
+    return RateLimit(limit=limit, remaining=remaining, seen_at=time.monotonic())
+
+
 def _request_id(received: _Answer) -> str | None:
     return received.headers.get("x-request-id")
+
+
+def _count(header: str | None) -> int | None:
+    return int(header) if header is not None and re.fullmatch(r"\s*[0-9]{1,12}\s*", header) else None
 
 
 def _seconds(header: str | None) -> float | None:

@@ -12,6 +12,7 @@ from flipop_core import (
     NodeInUse,
     NotFound,
     ProviderCapabilities,
+    RateLimit,
     RecordSet,
     Rejected,
     Unavailable,
@@ -67,6 +68,11 @@ class DomainRecordSets:
     def capabilities(self) -> ProviderCapabilities:
         """What DigitalOcean's DNS can do; constant."""
         return DNS_CAPABILITIES
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer said of the rate limit. See `flipop_core.ReportsRateLimit`."""
+        return self._client.rate_limit
 
     def verify(self) -> None:
         """Read one domain: one call. Whether the token may write does not show. See `flipop_core.DNSProvider`."""

@@ -18,6 +18,7 @@ from flipop_core import (
     NotFound,
     ProviderCapabilities,
     QuotaExceeded,
+    RateLimit,
     Rejected,
     Retryable,
     Unavailable,
@@ -62,6 +63,11 @@ class CloudFirewalls:
     def capabilities(self) -> ProviderCapabilities:
         """What DigitalOcean's firewalls can do; constant."""
         return FIREWALL_CAPABILITIES
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer said of the rate limit. See `flipop_core.ReportsRateLimit`."""
+        return self._client.rate_limit
 
     def verify(self) -> None:
         """Read one firewall and one droplet: two calls. See `flipop_core.FirewallProvider`.

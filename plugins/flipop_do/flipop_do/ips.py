@@ -18,6 +18,7 @@ from flipop_core import (
     OutcomeUnknown,
     ProviderCapabilities,
     QuotaExceeded,
+    RateLimit,
     Rejected,
     Unsupported,
 )
@@ -62,6 +63,11 @@ class ReservedIPs:
     def capabilities(self) -> ProviderCapabilities:
         """What a DigitalOcean account can do; constant."""
         return CAPABILITIES
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer said of the rate limit. See `flipop_core.ReportsRateLimit`."""
+        return self._client.rate_limit
 
     # Reads
 

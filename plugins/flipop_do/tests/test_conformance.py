@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from flipop_core import IPProvider, ProviderContext
-from flipop_core.testing.conformance import FaultKind, IPProviderContract, IPProviderHarness
+from flipop_core.testing.conformance import IPProviderContract, IPProviderHarness
 from flipop_core.testing.rules_assignment import AssignmentRules
-from flipop_do import CREDENTIAL_VARIABLE, build_ip_provider
+from flipop_do import flipop_ip_providers
 from flipop_do_testserver import DigitalOceanServer, Settings
-from tests.support.faults import CONFORMANCE_KINDS
 
-TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
+from .served import TOKEN, ServedAccount
+
 LIST, ONE, ACTIONS = r"/v2/reserved_ips$", r"/v2/reserved_ips/[\d.]+$", r"/actions$"
 REQUESTS = {
     "list_addresses": ("GET", LIST),
@@ -28,23 +27,17 @@ REQUESTS = {
 }
 
 
-class Harness(IPProviderHarness):
+class Harness(ServedAccount, IPProviderHarness):
     region = "nyc3"
-    timeout_seconds = 1.2
-    secrets = (TOKEN, WRONG_TOKEN)
-    faults = frozenset(CONFORMANCE_KINDS)
-    poll_seconds = 0.02
+    offer = staticmethod(flipop_ip_providers)
+    narrow, missing = "reserved_ip:read,reserved_ip:update", "droplet:read"
 
     def __init__(self, server: DigitalOceanServer) -> None:
-        self.server = server
+        super().__init__(server)
         self.account = server.account
-        self.provider = self._new_provider(TOKEN)
 
-    def _new_provider(self, token: str) -> IPProvider:
-        context = ProviderContext(
-            {CREDENTIAL_VARIABLE: token}, endpoint=self.server.url, timeout_seconds=self.timeout_seconds
-        )
-        return build_ip_provider(context)
+    def request(self, operation: str) -> tuple[str, str]:
+        return REQUESTS[operation]
 
     def node_ids(self, count: int) -> list[str]:
         return [f"digitalocean://{self.account.add_droplet(region=self.region)}" for _ in range(count)]
@@ -78,18 +71,6 @@ class Harness(IPProviderHarness):
         self.make_address()
         self.server.settings.reserved_ip_limit = len(self.account.addresses())
         return True
-
-    def with_wrong_credentials(self) -> IPProvider | None:
-        return self._new_provider(WRONG_TOKEN)
-
-    def without_scope(self) -> tuple[IPProvider, str] | None:
-        self.server.settings.scopes = "reserved_ip:read,reserved_ip:update"
-        return self.provider, "droplet:read"
-
-    def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
-        seconds = retry_after_seconds if kind == "rate_limited" else 30.0
-        method, path = REQUESTS[operation]
-        self.server.faults.add(method, path, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
 
 class TestDigitalOcean(IPProviderContract):

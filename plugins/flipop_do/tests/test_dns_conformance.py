@@ -7,34 +7,29 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from flipop_core import DNSProvider, ProviderContext, RecordSet, Rejected
-from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarness, FaultKind
+from flipop_core import RecordSet, Rejected
+from flipop_core.testing.conformance import DNSProviderContract, DNSProviderHarness
 from flipop_core.testing.dns_rules import TEXTS, TTL_SECONDS, ensure, holds_values, name_in
-from flipop_do import CREDENTIAL_VARIABLE, build_dns_provider
+from flipop_do import flipop_dns_providers
 from flipop_do_testserver import DigitalOceanServer, Record, Settings
-from tests.support.faults import CONFORMANCE_KINDS
 
-TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
+from .served import TOKEN, ServedAccount
+
 WRITES = "POST|PATCH|DELETE"
 
 
-class Harness(DNSProviderHarness):
+class Harness(ServedAccount, DNSProviderHarness):
     zone = "example.com"
-    timeout_seconds = 1.2
-    secrets = (TOKEN, WRONG_TOKEN)
-    faults = frozenset(CONFORMANCE_KINDS)
+    offer = staticmethod(flipop_dns_providers)
+    narrow, missing = "reserved_ip:read,droplet:read", "domain:read"
 
     def __init__(self, server: DigitalOceanServer) -> None:
-        self.server = server
+        super().__init__(server)
         self.domains = server.domains
         self.domains.add(self.zone)
-        self.provider = self._new_provider(TOKEN)
 
-    def _new_provider(self, token: str) -> DNSProvider:
-        context = ProviderContext(
-            {CREDENTIAL_VARIABLE: token}, endpoint=self.server.url, timeout_seconds=self.timeout_seconds
-        )
-        return build_dns_provider(context)
+    def request(self, operation: str) -> tuple[str, str]:
+        return ("GET" if operation in {"get_record_set", "verify"} else WRITES), ""
 
     def record_sets(self) -> Mapping[tuple[str, str], RecordSet]:
         grouped: defaultdict[tuple[str, str], list[Record]] = defaultdict(list)
@@ -65,18 +60,6 @@ class Harness(DNSProviderHarness):
 
     def writes(self) -> int | None:
         return sum(self.server.journal.count(method) for method in WRITES.split("|"))
-
-    def with_wrong_credentials(self) -> DNSProvider | None:
-        return self._new_provider(WRONG_TOKEN)
-
-    def without_scope(self) -> tuple[DNSProvider, str] | None:
-        self.server.settings.scopes = "reserved_ip:read,droplet:read"
-        return self.provider, "domain:read"
-
-    def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
-        seconds = retry_after_seconds if kind == "rate_limited" else 30.0
-        method = "GET" if operation in {"get_record_set", "verify"} else WRITES
-        self.server.faults.add(method, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
     def _relative(self, name: str) -> str:
         return "@" if name == self.zone else name.removesuffix(f".{self.zone}")

@@ -150,6 +150,18 @@ def test_what_concerns_the_whole_account_closes_its_gate(
     assert rig.account.gate == Gate()
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"), [(AccessDenied("no"), ""), (RateLimited("slow", retry_after_seconds=9.0), "RateLimited")]
+)
+def test_accepted_credentials_open_what_their_refusal_closed(rig: Rig, error: ProviderError, reason: str) -> None:
+    rig.read()
+    rig.fail("add_rules", error)
+    rig.change(OPEN)
+    assert rig.account.gate.reason
+    rig.account.accepted()
+    assert rig.account.gate.reason == reason
+
+
 def test_another_error_leaves_the_gate_open(rig: Rig) -> None:
     rig.fail("get_firewall", Unavailable("away"))
     rig.read()

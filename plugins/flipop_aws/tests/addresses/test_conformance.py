@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
-from flipop_aws import build_ip_provider
+from flipop_aws import build_ip_provider, flipop_ip_providers
 from flipop_aws_testserver import AWSServer, Settings
 from flipop_core import IPProvider, ProviderContext
 from flipop_core.testing.conformance import FaultKind, IPProviderContract, IPProviderHarness
 from tests.support.faults import CONFORMANCE_KINDS
 
+POOL, POOL_CIDR = "ipv4pool-ec2-0123456789abcdef0", "203.0.113.0/28"
 WRONG_KEY, WRONG_SECRET = "AKIAWRONGWRONGWRONG0", "wrong-secret-9876543210"
 
 ACTIONS = {
     "verify": "ec2:DescribeAddresses",
     "list_addresses": "ec2:DescribeAddresses",
     "describe": "ec2:DescribeAddresses",
+    "node_limits": "ec2:DescribeInstances",
     "find_created": "ec2:DescribeAddresses",
     "create": "ec2:AllocateAddress",
     "assign": "ec2:AssociateAddress",
@@ -38,6 +40,7 @@ class Harness(IPProviderHarness):
         self.server = server
         self.account = server.account
         self.secrets = (os.environ["AWS_SECRET_ACCESS_KEY"], WRONG_SECRET)
+        (self.factory,) = flipop_ip_providers()
         self.provider = self._new_provider()
 
     def _new_provider(self, key: str = "", secret: str = "") -> IPProvider:
@@ -73,6 +76,22 @@ class Harness(IPProviderHarness):
         else:
             self.account.put(address, provider_id.rpartition("/")[2])
         return True
+
+    def limited_node_id(self, limit: int) -> str | None:
+        return self.account.add_instance(private_addresses=limit).provider_id
+
+    def set_tags(self, address: str, tags: Mapping[str, str]) -> bool:
+        pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+        self.server.admin("ec2").create_tags(Resources=[self.account.allocation_id(address)], Tags=pairs)
+        return True
+
+    def address_pool(self) -> str | None:
+        self.account.add_pool(POOL, POOL_CIDR)
+        return POOL
+
+    def is_of_pool(self, address: str, pool: str) -> bool:
+        found = self.account.elastic_ips.find(address)
+        return found is not None and found.pool == pool
 
     def exhaust_quota(self) -> bool:
         self.make_address()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from flipop_aws import flipop_firewall_providers
 from flipop_aws_testserver import AWSServer, Settings
 from flipop_aws_testserver.groups import Rule
 from flipop_core import Firewall, FirewallProvider, FirewallRule
@@ -35,6 +36,7 @@ class Harness(FirewallProviderHarness):
     def __init__(self, server: AWSServer) -> None:
         self.scene = Scene(server)
         server.account.add_vpc()  # the server takes its time for the first thing in a region
+        (self.factory,) = flipop_firewall_providers()
         self.provider = self.scene.new_provider(self.timeout_seconds)
         self._made: dict[str, str] = {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flipop_aws.route53 import build_dns_provider
+from flipop_aws import build_dns_provider, flipop_dns_providers
 from flipop_aws.route53_changes import HeldSet
 from flipop_aws.route53_text import quote_text
 from flipop_core import DNSProvider, ProviderContext, RecordSet
@@ -31,6 +31,7 @@ class Harness(DNSProviderHarness):
         self.secrets = (os.environ["AWS_SECRET_ACCESS_KEY"], WRONG_SECRET)
         self.zone_id = self.admin.create_hosted_zone(Name=self.zone, CallerReference="1")["HostedZone"]["Id"]
         server.journal.clear()
+        (self.factory,) = flipop_dns_providers()
         self.provider = self._new_provider()
 
     def _new_provider(self, key: str = "", secret: str = "") -> DNSProvider:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from flipop_core import Firewall, FirewallProvider, FirewallRule, ProviderContext
-from flipop_core.testing.conformance import FaultKind, FirewallProviderContract, FirewallProviderHarness
-from flipop_do import CREDENTIAL_VARIABLE, build_firewall_provider
+from flipop_core import Firewall, FirewallRule
+from flipop_core.testing.conformance import FirewallProviderContract, FirewallProviderHarness
+from flipop_core.testing.firewall_rules import NODE_PORTS
+from flipop_do import flipop_firewall_providers
 from flipop_do_testserver import DigitalOceanServer, Settings
-from tests.support.faults import CONFORMANCE_KINDS
 
-TOKEN, WRONG_TOKEN = "dop_v1_conformance_right", "dop_v1_conformance_wrong"
+from ..served import TOKEN, ServedAccount
+
 WRITES = "POST|DELETE"
 OTHER_RULES: list[dict[str, Any]] = [
     {"protocol": "icmp", "ports": "0", "sources": {"addresses": ["0.0.0.0/0"]}},
@@ -23,22 +24,16 @@ OTHER_RULES: list[dict[str, Any]] = [
 ]
 
 
-class Harness(FirewallProviderHarness):
-    timeout_seconds = 1.2
-    secrets = (TOKEN, WRONG_TOKEN)
-    faults = frozenset(CONFORMANCE_KINDS)
-    poll_seconds = 0.02
+class Harness(ServedAccount, FirewallProviderHarness):
+    offer = staticmethod(flipop_firewall_providers)
+    narrow, missing = "firewall:read,firewall:update", "droplet:read"
 
     def __init__(self, server: DigitalOceanServer) -> None:
-        self.server = server
+        super().__init__(server)
         self.firewalls = server.firewalls
-        self.provider = self._new_provider(TOKEN)
 
-    def _new_provider(self, token: str) -> FirewallProvider:
-        context = ProviderContext(
-            {CREDENTIAL_VARIABLE: token}, endpoint=self.server.url, timeout_seconds=self.timeout_seconds
-        )
-        return build_firewall_provider(context)
+    def request(self, operation: str) -> tuple[str, str]:
+        return ("GET" if operation in {"get_firewall", "verify"} else WRITES), ""
 
     def make_firewall(self, rules: Sequence[FirewallRule] = (), provider_ids: Sequence[str] = ()) -> str:
         name = f"fw-{len(self.firewalls.all())}"
@@ -56,6 +51,13 @@ class Harness(FirewallProviderHarness):
 
     def foreign_node_id(self) -> str:
         return "aws:///eu-central-1a/i-0123456789abcdef0"
+
+    def platform_node_id(self) -> str | None:
+        """Make a node of DigitalOcean Kubernetes, behind the firewall that it manages, which opens the node ports."""
+        (node,) = self.node_ids(1)
+        rules = [FirewallRule(protocol, NODE_PORTS[0], NODE_PORTS[-1]) for protocol in ("tcp", "udp")]
+        self.firewalls.add("k8s-public-access", map(_raw, rules), [_number(node)])
+        return node
 
     def unknown_node_id(self) -> str | None:
         return "digitalocean://4711"
@@ -96,18 +98,6 @@ class Harness(FirewallProviderHarness):
         limit = self.server.settings.firewall_droplet_limit
         self.firewalls.put(self.firewalls.named(name).id, droplet_ids=list(map(_number, self.node_ids(limit))))
         return True
-
-    def with_wrong_credentials(self) -> FirewallProvider | None:
-        return self._new_provider(WRONG_TOKEN)
-
-    def without_scope(self) -> tuple[FirewallProvider, str] | None:
-        self.server.settings.scopes = "firewall:read,firewall:update"
-        return self.provider, "droplet:read"
-
-    def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
-        seconds = retry_after_seconds if kind == "rate_limited" else 30.0
-        method = "GET" if operation in {"get_firewall", "verify"} else WRITES
-        self.server.faults.add(method, kind=CONFORMANCE_KINDS[kind], status=503, seconds=seconds)
 
 
 def _raw(rule: FirewallRule) -> dict[str, Any]:

@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 import yaml
 
+from flipop_core.config import LEASE_NAME
 from flipop_core.resources.schema import custom_resource_definitions, to_yaml
 from flipop_core.resources.types import API_VERSION
 from tests.controlplane.api import MERGE_PATCH, Document, wait_for
 from tests.controlplane.cluster import ControlPlane
 
-DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
+from .charts import DEPLOY, pod_of
+from .permissions import ALLOWED, DENIED, FLIPOP, Right, granted, may
+
 CRDS = {crd["spec"]["names"]["plural"]: crd for crd in custom_resource_definitions()}
-REGENERATE = "run `make crds`"
+REGENERATE = "run `make manifests`"
 
 # The parts of an earlier install that an apply cannot change: the names, and the immutable selector.
 EARLIER_DEPLOYMENT: Document = {
@@ -130,17 +133,8 @@ def deployment() -> Document:
     return found
 
 
-def pod_of(template: Document) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"generateName": "flipop-", "namespace": "flipop", "labels": template["metadata"]["labels"]},
-        "spec": copy.deepcopy(template["spec"]),
-    }
-
-
 def test_its_pods_are_admitted_under_the_restricted_standard(fresh: ControlPlane) -> None:
-    pod = pod_of(deployment()["spec"]["template"])
+    pod = pod_of(copy.deepcopy(deployment()["spec"]["template"]))
     path = fresh.path_for("Pod", namespace="flipop")
     status, answer = fresh.request("POST", f"{path}?dryRun=All", pod)
     assert status == 201, answer
@@ -151,123 +145,24 @@ def test_its_pods_are_admitted_under_the_restricted_standard(fresh: ControlPlane
     assert 'violates PodSecurity "restricted' in answer["message"]
 
 
-def test_the_controller_runs_as_the_image_starts_it() -> None:
+def test_the_controller_runs_with_every_key_of_the_secret() -> None:
     (container,) = deployment()["spec"]["template"]["spec"]["containers"]
-    assert not {"command", "args"} & set(container)
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    secrets = {entry["name"]: entry["valueFrom"]["secretKeyRef"] for entry in container["env"]}
-    assert secrets == {
-        "DIGITALOCEAN_ACCESS_TOKEN": {"name": "flipop", "key": "DIGITALOCEAN_ACCESS_TOKEN"},
-        "CLOUDFLARE_TOKEN": {"name": "flipop", "key": "CLOUDFLARE_TOKEN", "optional": True},
-    }
-    (port,) = container["ports"]
-    assert port == {"name": "http", "containerPort": 8080}
-    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
-    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert container["envFrom"] == [{"secretRef": {"name": "flipop"}}]
+    assert "env" not in container
 
 
-FLIPOP = "flipop.digitalocean.com"
-EVENTS = "events.k8s.io"
-DISCOVERY = "discovery.k8s.io"
-LEASES = "coordination.k8s.io"
-
-# group, resource, verbs, namespace ("" is all of them)
-ALLOWED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    ("", "nodes", ("get", "list", "watch", "patch"), ""),
-    ("", "pods", ("list", "watch"), ""),
-    ("", "services", ("list", "watch"), ""),
-    (DISCOVERY, "endpointslices", ("list", "watch"), ""),
-    (FLIPOP, "floatingippools", ("get", "list", "watch", "patch"), ""),
-    (FLIPOP, "floatingippools/status", ("patch",), ""),
-    (FLIPOP, "nodednsrecordsets", ("get", "list", "watch", "patch"), ""),
-    (FLIPOP, "nodednsrecordsets/status", ("patch",), ""),
-    (FLIPOP, "routedips", ("get", "list", "watch", "patch"), ""),
-    (FLIPOP, "routedips/status", ("patch",), ""),
-    (FLIPOP, "routedipissuers", ("get", "list", "watch", "patch"), ""),
-    (FLIPOP, "routedipissuers/status", ("patch",), ""),
-    ("", "secrets", ("get",), "flipop"),
-    (EVENTS, "events", ("create", "patch"), ""),
-    (LEASES, "leases", ("get", "list", "watch", "create", "update", "patch"), "flipop"),
-)
-DENIED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    ("", "nodes", ("create", "update", "delete", "deletecollection"), ""),
-    ("", "nodes/status", ("patch", "update"), ""),
-    ("", "nodes/proxy", ("get", "create"), ""),
-    ("", "pods", ("create", "update", "patch", "delete"), ""),
-    ("", "pods/exec", ("get", "create"), ""),
-    ("", "pods/eviction", ("create",), ""),
-    ("", "services", ("get", "create", "update", "patch", "delete"), ""),
-    ("", "services/proxy", ("get", "create"), ""),
-    ("", "endpoints", ("list", "watch", "patch"), ""),
-    (DISCOVERY, "endpointslices", ("create", "update", "patch", "delete"), ""),
-    ("", "secrets", ("get", "list", "watch"), ""),
-    ("", "secrets", ("get", "list", "watch"), "kube-system"),
-    ("", "secrets", ("list", "watch", "create", "update", "patch", "delete"), "flipop"),
-    ("", "configmaps", ("get", "list", "create", "update", "patch"), "flipop"),
-    ("", "serviceaccounts/token", ("create",), "flipop"),
-    ("", "events", ("create", "patch"), "default"),
-    (EVENTS, "events", ("get", "list", "delete"), ""),
-    (FLIPOP, "floatingippools", ("create", "update", "delete"), ""),
-    (FLIPOP, "floatingippools/status", ("update",), ""),
-    (FLIPOP, "nodednsrecordsets", ("create", "update", "delete"), ""),
-    (FLIPOP, "routedips", ("create", "update", "delete"), ""),
-    (FLIPOP, "routedipissuers", ("create", "update", "delete"), ""),
-    (FLIPOP, "routedipissuers/status", ("update",), ""),
-    (LEASES, "leases", ("get", "create", "update", "patch"), "default"),
-    (LEASES, "leases", ("get", "update"), "kube-system"),
-    (LEASES, "leases", ("delete",), "flipop"),
-    ("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), ""),
-    ("rbac.authorization.k8s.io", "clusterroles", ("bind", "escalate", "patch"), ""),
-    ("", "users", ("impersonate",), ""),
-)
+@pytest.mark.parametrize("right", ALLOWED, ids=str)
+def test_the_account_may(fresh: ControlPlane, token: str, right: Right) -> None:
+    assert may(fresh, token, right)
 
 
-def may(server: ControlPlane, token: str, group: str, resource: str, verb: str, namespace: str) -> bool:
-    name, _, subresource = resource.partition("/")
-    attributes = {
-        "group": group,
-        "resource": name,
-        "subresource": subresource,
-        "verb": verb,
-        "namespace": namespace,
-    }
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    status, answer = server.request("POST", path, body, token=token)
-    assert status == 201, answer
-    return bool(answer["status"]["allowed"])
+@pytest.mark.parametrize("right", DENIED, ids=str)
+def test_the_account_may_not(fresh: ControlPlane, token: str, right: Right) -> None:
+    assert not may(fresh, token, right)
 
 
-def each(rules: tuple[tuple[str, str, tuple[str, ...], str], ...]) -> list[tuple[str, str, str, str]]:
-    return [(group, resource, verb, namespace) for group, resource, verbs, namespace in rules for verb in verbs]
-
-
-@pytest.mark.parametrize(("group", "resource", "verb", "namespace"), each(ALLOWED))
-def test_the_account_may(fresh: ControlPlane, token: str, group: str, resource: str, verb: str, namespace: str) -> None:
-    assert may(fresh, token, group, resource, verb, namespace)
-
-
-@pytest.mark.parametrize(("group", "resource", "verb", "namespace"), each(DENIED))
-def test_the_account_may_not(
-    fresh: ControlPlane, token: str, group: str, resource: str, verb: str, namespace: str
-) -> None:
-    assert not may(fresh, token, group, resource, verb, namespace)
-
-
-def test_the_roles_allow_what_is_listed_here_and_nothing_more() -> None:
-    granted = {
-        (group, resource, verb, document["metadata"].get("namespace", ""))
-        for document in documents(DEPLOY / "rbac.yaml")
-        for rule in document.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    assert granted == set(each(ALLOWED))
+def test_the_roles_allow_what_is_listed_and_nothing_more() -> None:
+    assert granted(documents(DEPLOY / "rbac.yaml")) == set(ALLOWED)
 
 
 def test_the_account_does_what_the_controller_does(fresh: ControlPlane, token: str) -> None:
@@ -310,9 +205,9 @@ def test_the_account_does_what_the_controller_does(fresh: ControlPlane, token: s
         call("PATCH", f"{objects}/subject/status", {"status": {"observedGeneration": 1}})
     call("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event(namespace))
     leases = "/apis/coordination.k8s.io/v1/namespaces/flipop/leases"
-    lease = {"metadata": {"name": "controller"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
+    lease = {"metadata": {"name": LEASE_NAME}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
     created = call("POST", leases, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease})
-    call("PUT", f"{leases}/controller", {**created, "spec": {"holderIdentity": "b", "leaseDurationSeconds": 1}})
+    call("PUT", f"{leases}/{LEASE_NAME}", {**created, "spec": {"holderIdentity": "b", "leaseDurationSeconds": 1}})
 
 
 def event(namespace: str) -> Document:

@@ -1,0 +1,195 @@
+"""The Grafana dashboard: each expression, asked of a real Prometheus that scrapes a running controller, has data."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from flipop_core.errors import Unavailable
+
+from .prometheus import JOB, Prometheus, Tools
+from .scene import ZONE, Scene
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+BOARD = json.loads((DEPLOY / "grafana" / "flipop.json").read_text())
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+VARIABLES = {variable["name"]: variable for variable in BOARD["templating"]["list"]}
+
+#: What Grafana puts in for its own variables; the scrape interval is 250 ms.
+RANGE = "1m"
+
+#: Expressions, by panel and reference, that have no data in a run in which nothing of that kind happens.
+EMPTY: dict[tuple[str, str], str] = {}
+
+
+class Query(NamedTuple):
+    panel: str
+    reference: str
+    expression: str
+
+    def with_variables(self, **values: str) -> str:
+        whole = {"job": ".*", "namespace": ".*", "pool": ".*", "__rate_interval": RANGE, "__range": RANGE, **values}
+        return re.sub(r"\$(\w+)", lambda found: whole[found[1]], self.expression)
+
+
+QUERIES = [Query(panel["title"], target["refId"], target["expr"]) for panel in PANELS for target in panel["targets"]]
+
+
+@pytest.fixture(scope="module")
+def prometheus(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A Prometheus with the metrics of a run in which much has happened."""
+    rules = DEPLOY / "prometheus" / "alerts.yaml"
+    with Scene(address_limit=4) as scene:
+        scene.pool(desiredIPs=2, dnsRecordSet={"provider": "memory", "zone": ZONE, "recordName": "www", "ttl": 60})
+        scene.pool("held", desiredIPs=1, gracePeriods={"nodeNotReadySeconds": 600})
+        scene.pool("greedy", namespace="other", desiredIPs=2)
+        scene.record_set()
+        first = scene.until_active(2)[0]
+        (held,) = scene.until_active(1, "held")
+        with Prometheus(tools, tmp_path_factory.mktemp("prometheus"), scene.target, rules) as running:
+            scene.until(lambda: scraped(running) >= 2, "first scrapes")
+            act(scene, first, held)
+            seen = scraped(running)
+            scene.until(lambda: scraped(running) >= seen + 2, "scrapes of what happened")
+            yield running
+
+
+def act(scene: Scene, address: str, held: str) -> None:
+    """Let a node fail, a pod fail, the provider fail, and a move be held."""
+    scene.cloud.faults.add("assign", error=Unavailable("503", provider="memory", operation="assign"))
+    holder = scene.holder(address)
+    scene.api.set_node_ready(holder, False)
+    scene.until(lambda: scene.holder(address) not in ("", holder), "a failover from a node")
+    scene.api.set_node_ready(holder, True)
+    second = scene.holder(address)
+    scene.api.set_pod_ready("default", f"app-{second}", False)
+    scene.until(lambda: scene.holder(address) not in ("", second), "a failover from a pod")
+    scene.api.set_pod_ready("default", f"app-{second}", True)
+    scene.api.set_node_ready(scene.holder(held), False)
+    scene.until(lambda: scene.value("flipop_held_moves", reason="Grace"), "a held move")
+
+
+def scraped(prometheus: Prometheus) -> float:
+    """Return how many scrapes have succeeded."""
+    return prometheus.value(f'sum(count_over_time(flipop_leader{{job="{JOB}"}}[10m]))') or 0.0
+
+
+def has_data(result: list[dict[str, Any]]) -> bool:
+    return any(not math.isnan(float(each["value"][1])) for each in result)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.panel} {query.reference}")
+def test_an_expression_has_data(prometheus: Prometheus, query: Query) -> None:
+    found = prometheus.query(query.with_variables())
+    expected = (query.panel, query.reference) not in EMPTY
+    assert has_data(found) is expected, (query.with_variables(), found)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.panel} {query.reference}")
+def test_variables_choose(prometheus: Prometheus, query: Query) -> None:
+    """What names a variable follows it: with a value that nothing has there is nothing, or 0."""
+    names = [name for name in ("job", "namespace", "pool") if f"${name}" in query.expression]
+    assert names, "the panel follows no variable"
+    for name in names:
+        found = prometheus.query(query.with_variables(**{name: "nothing-has-this"}))
+        assert not any(float(each["value"][1]) for each in found if has_data([each])), found
+
+
+def test_values_of_the_overview(prometheus: Prometheus) -> None:
+    shown = {query.panel: prometheus.value(query.with_variables()) for query in QUERIES[:5]}
+    assert shown["Leader"] == 1.0
+    assert shown["Active addresses"] == 3.0
+    assert shown["Unfulfilled addresses"] == 1.0  # the account's limit
+    of_pool = {
+        query.panel: prometheus.value(query.with_variables(namespace="default", pool="web")) for query in QUERIES[:5]
+    }
+    assert of_pool["Active addresses"] == 2.0
+    assert of_pool["Unfulfilled addresses"] == 0.0
+
+
+def test_failovers_are_counted_by_cause(prometheus: Prometheus) -> None:
+    counts = prometheus.query("sum by (cause) (flipop_failover_duration_seconds_count) > 0")
+    assert {each["metric"]["cause"]: float(each["value"][1]) for each in counts} == {
+        "node-not-ready": 1.0,
+        "pod-not-ready": 1.0,
+    }
+
+
+def test_the_variables_have_values(prometheus: Prometheus) -> None:
+    values = {}
+    for name in ("job", "namespace", "pool"):
+        definition = re.fullmatch(r"label_values\((.*), (\w+)\)", VARIABLES[name]["query"]["query"])
+        assert definition, VARIABLES[name]
+        selector = Query("", "", definition[1]).with_variables()
+        values[name] = prometheus.label_values(definition[2], selector)
+    assert values == {"job": {JOB}, "namespace": {"default", "other"}, "pool": {"web", "held", "greedy"}}
+
+
+def test_the_annotation_has_data(prometheus: Prometheus) -> None:
+    (annotation,) = [each for each in BOARD["annotations"]["list"] if "expr" in each]
+    assert has_data(prometheus.query(Query("", "", annotation["expr"]).with_variables()))
+
+
+def test_the_form_of_the_dashboard() -> None:
+    assert BOARD["schemaVersion"] >= 39
+    assert VARIABLES["datasource"]["type"] == "datasource"
+    rows = [panel["title"] for panel in BOARD["panels"] if panel["type"] == "row"]
+    assert rows == ["Overview", "Failover", "Provider calls", "Controller health"]
+    identifiers = [panel["id"] for panel in BOARD["panels"]]
+    assert len(set(identifiers)) == len(identifiers)
+    for panel in PANELS:
+        assert {panel["datasource"]["uid"], *(target["datasource"]["uid"] for target in panel["targets"])} == {
+            "${datasource}"
+        }
+
+
+def test_panels_do_not_overlap() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in BOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert (x, y) not in taken, (panel["title"], taken[x, y])
+                taken[x, y] = panel["title"]
+
+
+#: What dashboards and alerts for digitalocean/flipop ask.
+ORIGINALS_QUERIES = [
+    'sum by (namespace, name) (flipop_floatingippoolcontroller_ip_state{state="active"})',
+    'flipop_floatingippoolcontroller_ip_state{state!="active"}',
+    "flipop_floatingippoolcontroller_unfulfilled_ips > 0",
+    'flipop_floatingippoolcontroller_node_status{status="available"}',
+    'sum by (provider) (flipop_floatingippoolcontroller_node_status{status="assigned"})',
+    "sum by (ip, node) (flipop_floatingippoolcontroller_ip_node)",
+    "sum by (ip) (increase(flipop_floatingippoolcontroller_ip_assignments[1m])) > 0",
+    "sum by (name) (rate(flipop_floatingippoolcontroller_ip_assignment_errors[1m])) > 0",
+    'sum(flipop_nodednsrecordset_records{dns="nodes.example.com"})',
+    'sum by (provider, call) (rate(flipop_providers_calls_total{outcome="success"}[1m])) > 0',
+    'sum by (kind) (rate(flipop_providers_calls_total{outcome="error"}[1m])) > 0',
+    "histogram_quantile(0.9, sum by (le, call) (rate(flipop_providers_call_duration_seconds_bucket[1m])))",
+    'sum(rate(flipop_providers_call_duration_seconds_bucket{le="1"}[1m])) > 0',
+    "sum(rate(flipop_providers_call_duration_seconds_sum[1m])) "
+    "/ sum(rate(flipop_providers_call_duration_seconds_count[1m]))",
+]
+
+
+@pytest.mark.parametrize("expression", ORIGINALS_QUERIES)
+def test_queries_for_the_original_have_data(prometheus: Prometheus, expression: str) -> None:
+    assert has_data(prometheus.query(expression)), expression
+
+
+def test_alerts_that_should_be_pending_are(prometheus: Prometheus) -> None:
+    deadline = time.monotonic() + 10.0
+    expected = {"FlipopIPsUnfulfilled", "FlipopMovesHeld"}
+    while not expected <= prometheus.alerts():
+        assert time.monotonic() < deadline, prometheus.alerts()
+        time.sleep(0.1)
+    assert not prometheus.alerts() & {"FlipopNoLeader", "FlipopWatchStale", "FlipopCredentialsRefused"}
