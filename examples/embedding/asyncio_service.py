@@ -8,6 +8,7 @@ Runs without any cluster: it is simulated::
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 
 from flipop_core import Controller, ProviderRegistry, Settings
@@ -30,7 +31,8 @@ def simulated() -> tuple[InMemoryCloud, Controller]:
     )
     providers = ProviderRegistry({})
     providers.register(in_memory_factories(cloud), name="memory")
-    return cloud, Controller(providers, kubernetes=cluster, settings=Settings(metrics_bind_addr=""))
+    log = logging.getLogger("flipop")
+    return cloud, Controller(providers, kubernetes=cluster, settings=Settings(metrics_bind_addr=""), logger=log)
 
 
 async def main() -> int:

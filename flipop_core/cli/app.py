@@ -228,13 +228,14 @@ def plan(
 
 
 @cli.command(
+    short_help="Show pools, addresses, nodes and DNS, and why something is not ready.",
     epilog=exit_codes("status")
     + section(
         "Examples",
         "flipop status",
         "flipop status -n ingress ingress-pool",
         "flipop status -o json | jq '.pools[] | select(.ready | not)'",
-    )
+    ),
 )
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("-n", "--namespace", metavar="NAME", default="", help="Resources of this namespace only. Default: all.")

@@ -86,7 +86,8 @@ class Group(click.Group):
             import difflib
 
             if guesses := difflib.get_close_matches(args[0], self.list_commands(ctx), n=1):
-                error.message = f"{error.message.rstrip('.')}. Did you mean {guesses[0]!r}?"
+                text = f"{error.message.rstrip('.')}. Did you mean {guesses[0]!r}?"
+                raise click.UsageError(text, ctx) from error
             raise
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -81,9 +81,9 @@ NOT_REPORTED = _reason(
 INVALID_SPEC = _reason("InvalidSpec", "CE", "A field's value cannot be acted on.", "Correct the field that is named.")
 INVALID_ADDRESS = _reason("InvalidAddress", "C", "An address is none, or is of the wrong family.", "Correct it.")
 INVALID_SELECTOR = _reason("InvalidSelector", "C", "A selector of spec.match cannot be parsed.", "Correct it.")
-INVALID_NAME = _reason("InvalidName", "C", "The DNS name or zone is none.", "Correct the field that is named.")
-INVALID_TTL = _reason("InvalidTTL", "C", "The provider does not allow this TTL.", "Take one within its limits.")
-UNSUPPORTED = _reason("Unsupported", "C", "The provider cannot do this.", "Leave the field out, or change provider.")
+INVALID_NAME = _reason("InvalidName", "CE", "The DNS name or zone is none.", "Correct the field that is named.")
+INVALID_TTL = _reason("InvalidTTL", "CE", "The provider does not allow this TTL.", "Take one within its limits.")
+UNSUPPORTED = _reason("Unsupported", "CE", "The provider cannot do this.", "Leave the field out, or change provider.")
 UNKNOWN_PROVIDER = _reason(
     "UnknownProvider", "CE", "No installed plugin has this provider.", "Install its plugin; see `flipop providers`."
 )

@@ -66,7 +66,7 @@ from flipop_core.runtime.poolrecords import PoolRecords
 from flipop_core.runtime.records import record_event
 from flipop_core.runtime.reporting import Reporter
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import FENCED_SECONDS, Writer
+from flipop_core.runtime.writer import FENCED_SECONDS, Writer, retry_write
 
 _log = get_logger(__name__)
 
@@ -288,7 +288,7 @@ class AddressController:
         if isinstance(error, NotLeader):
             self._queue.add_after(key, FENCED_SECONDS)
         elif error is not None:
-            wait = self._queue.retry(key)
+            wait = retry_write(self._queue, key, error)
             _log.warning("node not annotated", node=action.node, error=str(error), retry_seconds=wait)
 
     def _remember_annotated(self, key: Key, action: AnnotateNode, *, done: bool) -> None:

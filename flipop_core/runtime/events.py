@@ -13,10 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-import structlog
-
 from flipop_core.cluster import EVENTS, NODES, KubeAPI
 from flipop_core.errors import FlipopError, ObjectNotFound
+from flipop_core.loggers import get_logger
 from flipop_core.resources.parse import Metadata
 from flipop_core.resources.types import API_VERSION
 from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
@@ -35,7 +34,7 @@ _REMEMBERED = 4096
 _NOTE_BYTES = 1024
 _REPORTER = "flipop.digitalocean.com/controller"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
 Reference = Mapping[str, str]

@@ -18,7 +18,7 @@ from flipop_core.runtime.events import EventRecorder, EventType, Reference, refe
 from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
-from flipop_core.runtime.writer import FENCED_SECONDS, WRITE_TIMEOUT_SECONDS, Writer, merge_difference
+from flipop_core.runtime.writer import FENCED_SECONDS, WRITE_TIMEOUT_SECONDS, Writer, merge_difference, retry_write
 
 _log = get_logger(__name__)
 
@@ -151,5 +151,5 @@ class ObjectWriter(Generic[V]):
         elif isinstance(error, NotLeader):
             self._queue.add_after(key, FENCED_SECONDS)
         elif error is not None and not isinstance(error, ObjectNotFound):
-            wait = self._queue.retry(key)
+            wait = retry_write(self._queue, key, error)
             _log.warning("write failed", resource=str(key), error=str(error), retry_seconds=wait)

@@ -68,9 +68,15 @@ class StatusServer:
     def close(self) -> None:
         """Stop serving."""
         # On the server's own thread: closed from here, its loop may sleep a whole second more.
-        self._server.trigger.pull_trigger(self._server.close)
+        self._server.trigger.pull_trigger(self._shut)
         self._server.task_dispatcher.shutdown()
         self._thread.join(5.0)
+
+    def _shut(self) -> None:
+        # The loop ends with its last connection, and browsers keep theirs open.
+        for channel in list(self._server.active_channels.values()):
+            channel.handle_close()
+        self._server.close()
 
     def _serve(self) -> None:
         try:

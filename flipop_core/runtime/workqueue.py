@@ -83,6 +83,7 @@ class WorkQueue:
         self._due: dict[Key, float] = {}
         self._heap: list[tuple[float, Key]] = []
         self._failures: dict[Key, int] = {}
+        self._retry_at: dict[Key, float] = {}
 
     def add(self, key: Key, *, urgent: bool = False) -> None:
         """Have ``key`` worked on as soon as a worker is free, before every key that is not ``urgent`` if it is.
@@ -144,13 +145,22 @@ class WorkQueue:
                 (self._urgent if urgent else self._normal)[key] = since
                 self._wake_one()
 
-    def retry(self, key: Key) -> float:
-        """Add ``key`` after its backoff, which doubles with each failure until `forget`; return that, in seconds."""
+    def retry(self, key: Key, *, least_seconds: float = 0.0, most_seconds: float = float("inf")) -> float:
+        """Add ``key`` after its backoff, within these bounds; return that, in seconds.
+
+        It doubles with each failure until `forget`. Who fails again before a backoff is over, since something else
+        brought the key back, waits for the rest of it.
+        """
         with self._lock:
-            failures = self._failures.get(key, 0)
-            self._failures[key] = failures + 1
-            doubled: float = self._min_backoff_seconds * 2 ** min(failures, _MAX_DOUBLINGS)
-            seconds = min(self._max_backoff_seconds, doubled) * (1.0 - JITTER * self._chance())
+            now = self._clock()
+            seconds = self._retry_at.get(key, now) - now
+            if seconds <= 0:
+                failures = self._failures.get(key, 0)
+                self._failures[key] = failures + 1
+                doubled: float = self._min_backoff_seconds * 2 ** min(failures, _MAX_DOUBLINGS)
+                longest = min(self._max_backoff_seconds, most_seconds)
+                seconds = max(least_seconds, min(longest, doubled) * (1.0 - JITTER * self._chance()))
+                self._retry_at[key] = now + seconds
             self._observe("retry", key, seconds)
             self.add_after(key, seconds)
             return seconds
@@ -159,6 +169,7 @@ class WorkQueue:
         """Let the backoff of ``key`` begin anew: it went well, or its object is gone."""
         with self._lock:
             self._failures.pop(key, None)
+            self._retry_at.pop(key, None)
 
     def failures(self, key: Key) -> int:
         """How often ``key`` has failed since it was last forgotten."""

@@ -8,16 +8,28 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from typing import Any
 
-from flipop_core.errors import ClusterError, FlipopError
+from flipop_core.errors import ClusterError, ClusterUnavailable, FlipopError
 from flipop_core.loggers import carried_logger, get_logger
+from flipop_core.model import Key
 from flipop_core.runtime.leader import Fence
 from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.workqueue import WorkQueue
 
 WRITE_TIMEOUT_SECONDS = 5.0
 FENCED_SECONDS = 0.5
 """How long a key waits whose call was not sent, since too little of the lease was left: a renewal is due by then."""
 
+AWAY_SECONDS = 5.0
+"""The longest wait for an API server that gave no usable answer: what waits is to be written as soon as it is back."""
+
 _log = get_logger(__name__)
+
+
+def retry_write(queue: WorkQueue, key: Key, error: FlipopError) -> float:
+    """Bring ``key`` back after a write that failed with ``error``; return in how many seconds."""
+    if isinstance(error, ClusterUnavailable):
+        return queue.retry(key, least_seconds=error.retry_after_seconds or 0.0, most_seconds=AWAY_SECONDS)
+    return queue.retry(key)
 
 
 class Writer:

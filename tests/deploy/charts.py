@@ -29,6 +29,7 @@ class Helm:
     def __init__(self, binary: Path, home: Path, kubeconfig: Path | None = None) -> None:
         self._binary = binary
         self._home = home
+        self._rendered: dict[tuple[str, ...], str] = {}
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("HELM_", "KUBE"))},
             **{f"HELM_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")},
@@ -67,7 +68,10 @@ class Helm:
     def rendered(self, values: Mapping[str, Any] | None = None, *arguments: str, value_set: str | None = None) -> str:
         """Return the same as text."""
         command = ["template", "flipop", str(CHART), "--namespace", "flipop", *_given(values, value_set), *arguments]
-        return self.succeed(*command)
+        known = tuple(command)
+        if known not in self._rendered:
+            self._rendered[known] = self.succeed(*command)
+        return self._rendered[known]
 
     def refusal(self, values: Mapping[str, Any]) -> str:
         """Return why the chart cannot be rendered with these values."""
@@ -83,7 +87,7 @@ def _given(values: Mapping[str, Any] | None, value_set: str | None) -> Sequence[
 
 
 def loaded(text: str) -> list[Document]:
-    """Return the documents of a YAML text. The four schemas are long: the parser in C takes them, where there is one."""
+    """Return the documents of a YAML text; with the parser in C where there is one, since the schemas are long."""
     return [document for document in yaml.load_all(text, Loader=_LOADER) if document]
 
 

@@ -75,6 +75,8 @@ def test_each_value_has_an_effect(helm: Helm, path: str) -> None:
     base = {} if path.endswith(".enabled") and path in PATHS and "leaderElection" not in path else needed
     value = nested(path, other_value(path))
     name, given = next(iter(value.items()))
+    if name != "crds":
+        base = {**base, "crds": {"install": False}}  # the longest part, and the slowest
     changed = {**base, name: _merged(base.get(name, {}), given)}
     assert helm.rendered(changed) != helm.rendered(base)
 

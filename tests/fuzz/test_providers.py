@@ -15,20 +15,21 @@ import traceback
 import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flipop_cloudflare.client
+import flipop_do.client
 from flipop_core import OutcomeUnknown, ProviderError, RateLimited, Unavailable
 
 from . import hostile
 from .parsers import MESSAGE_MAX_LENGTH
 from .profile import profile
 from .replay import Answer, Exchange, Replay
-from .vendors import KEY, SECRETS, TIMEOUT_SECONDS, Case, all_cases
+from .vendors import SECRETS, TIMEOUT_SECONDS, Case, all_cases
 
 MOST_BYTES = 256 * 2**20
 """More than any plugin reads, sockets' buffers included."""
@@ -85,9 +86,14 @@ def check_text(error: ProviderError, provider: object) -> None:
     assert len(str(error)) <= MESSAGE_MAX_LENGTH
     assert str(error).isprintable(), str(error)
     told = "".join(traceback.format_exception(error)) + repr(error) + repr(provider) + repr(vars(error))
-    for secret in SECRETS.values():
+    for secret in secrets_of(error.provider):
         for form in (secret, quote(secret, safe=""), base64.b64encode(secret.encode()).decode()):
             assert form not in told
+
+
+def secrets_of(provider: str) -> list[str]:
+    """Return the secrets that a provider was given."""
+    return [secret for variable, secret in SECRETS.items() if variable.startswith(provider.upper())]
 
 
 def check_kind(case: Case, exchange: Exchange, error: ProviderError) -> None:
@@ -132,10 +138,8 @@ def _spoilt_xml(draw: st.DrawFn, body: bytes) -> bytes:
     return ET.tostring(root, encoding="unicode").encode(errors="surrogatepass")
 
 
-@pytest.mark.parametrize(("vendor", "examples"), [("do", 250), ("cf", 150), ("aws", 150)])
-def test_any_node_of_any_answer(
-    vendor: str, examples: int, replay: Replay, cases: dict[str, list[Case]]
-) -> None:
+@pytest.mark.parametrize(("vendor", "examples"), [("do", 250), ("cf", 150), ("aws", 60)])
+def test_any_node_of_any_answer(vendor: str, examples: int, replay: Replay, cases: dict[str, list[Case]]) -> None:
     @profile(examples)
     @given(st.data())
     def spoil(data: st.DataObject) -> None:
@@ -186,7 +190,7 @@ LAUGHS = (
 ).encode()
 QUADRATIC = b'<!DOCTYPE r [<!ENTITY a "' + b"x" * 50_000 + b'">]><r>' + b"&a;" * 50_000 + b"</r>"
 OUTSIDE = b'<!DOCTYPE r [<!ENTITY a SYSTEM "file:///etc/passwd">]><r>&a;</r>'
-DEEP_XML = b"<a>" * 100_000
+DEEP_XML = b"<a>" * 10_000
 MONSTERS: dict[str, Answer] = {
     "endless": Answer(200, JSON, endless),
     "gzip bomb": Answer(200, {**JSON, "content-encoding": "gzip"}, packed),
@@ -195,7 +199,7 @@ MONSTERS: dict[str, Answer] = {
     "deep": Answer(200, JSON, b"[" * 10_000 + b"]" * 10_000),
     "deep members": Answer(200, JSON, b'{"result":' * 10_000 + b"1" + b"}" * 10_000),
     "deep error": Answer(400, JSON, b'{"errors":[{"error_chain":' * 10_000),
-    "deep xml": Answer(200, XML, DEEP_XML + b"</a>" * 100_000),
+    "deep xml": Answer(200, XML, DEEP_XML + b"</a>" * 10_000),
     "billion laughs": Answer(200, XML, LAUGHS),
     "quadratic entities": Answer(200, XML, QUADRATIC),
     "outside entity": Answer(200, XML, OUTSIDE),
@@ -215,9 +219,7 @@ MONSTERS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("name", MONSTERS)
 @pytest.mark.parametrize("vendor", ["do", "cf", "aws"])
-def test_a_monster_is_an_error_in_time(
-    vendor: str, name: str, replay: Replay, cases: dict[str, list[Case]]
-) -> None:
+def test_a_monster_is_an_error_in_time(vendor: str, name: str, replay: Replay, cases: dict[str, list[Case]]) -> None:
     large = callable(MONSTERS[name].body)
     reads = [case for case in cases[vendor] if case.name.split()[-1] in ("get", "list")]
     for case in reads[:1] if large else cases[vendor][:4] + reads:
@@ -232,9 +234,7 @@ def test_a_monster_is_an_error_in_time(
 
 
 @pytest.mark.parametrize("vendor", ["do", "cf", "aws"])
-def test_an_answer_that_trickles_ends_in_time(
-    vendor: str, replay: Replay, cases: dict[str, list[Case]]
-) -> None:
+def test_an_answer_that_trickles_ends_in_time(vendor: str, replay: Replay, cases: dict[str, list[Case]]) -> None:
     case = next(case for case in cases[vendor] if case.exchanges[-1].changes)
     index = len(case.exchanges) - 1
     replay.script(spoilt(case, index, Answer(200, JSON, dripping)))
@@ -246,9 +246,7 @@ def test_an_answer_that_trickles_ends_in_time(
 
 def digitalocean_page(following: Callable[[int], int], members: str) -> Callable[[str, str], Answer]:
     def answer(_method: str, path: str) -> Answer:
-        number = int(path.partition("page=")[2].replace("per_page=", "").partition("&")[0] or 1)
-        if "&page=" in path or "?page=" in path:
-            number = int(path.replace("?page=", "&page=").partition("&page=")[2].partition("&")[0])
+        number = int(path.replace("?page=", "&page=").partition("&page=")[2].partition("&")[0])
         following_page = {"next": f"https://api.digitalocean.com/v2/x?page={following(number)}"}
         return Answer(200, JSON, json.dumps({members: [], "links": {"pages": following_page}}).encode())
 
@@ -266,8 +264,12 @@ def always_same(exchange: Exchange, *edits: tuple[bytes, bytes]) -> Callable[[st
 
 @pytest.mark.parametrize("following", [lambda n: n, lambda n: 1, lambda n: n + 1, lambda n: 999_999_999 - n])
 def test_the_pages_of_digitalocean_end(
-    following: Callable[[int], int], replay: Replay, cases: dict[str, list[Case]]
+    following: Callable[[int], int],
+    replay: Replay,
+    cases: dict[str, list[Case]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(flipop_do.client, "_MAX_PAGES", 20)
     members = {"do list": "reserved_ips", "do dns get": "domain_records", "do firewall get": "firewalls"}
     for case in cases["do"]:
         if case.name in members:
@@ -275,18 +277,21 @@ def test_the_pages_of_digitalocean_end(
             provider = case.build(replay.url)
             with pytest.raises(Unavailable):
                 case.call(provider)
-            assert len(replay.requests) <= 1000
+            assert len(replay.requests) <= 20
 
 
-def test_the_pages_of_cloudflare_end(replay: Replay, cases: dict[str, list[Case]]) -> None:
+def test_the_pages_of_cloudflare_end(
+    replay: Replay, cases: dict[str, list[Case]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flipop_cloudflare.client, "_MAX_PAGES", 20)
     case = next(each for each in cases["cf"] if each.name == "cf get")
     for index, exchange in enumerate(case.exchanges):
         body = json.loads(exchange.answer.body)  # type: ignore[arg-type]  # recorded, so bytes
         body["result_info"] = {"total_pages": 10**9, "page": 1, "total_count": 10**12}
         spoiled = exchange.answer._replace(body=json.dumps(body).encode())
-        replay.script([each.answer for each in case.exchanges[:index]] + [spoiled] * 100_000)
+        replay.script([each.answer for each in case.exchanges[:index]] + [spoiled] * 100)
         assert isinstance(outcome(replay, case), Unavailable)
-        assert len(replay.requests) <= 1001
+        assert len(replay.requests) <= 21
 
 
 @pytest.mark.parametrize(
@@ -315,9 +320,7 @@ def test_the_pages_of_ec2_end(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("vendor", ["do", "cf", "aws"])
-def test_a_redirect_leads_nowhere(
-    vendor: str, status: int, replay: Replay, cases: dict[str, list[Case]]
-) -> None:
+def test_a_redirect_leads_nowhere(vendor: str, status: int, replay: Replay, cases: dict[str, list[Case]]) -> None:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as elsewhere:
         elsewhere.settimeout(0.0)
         target = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/steal"
@@ -345,15 +348,16 @@ def test_a_wish_to_wait_is_bounded(vendor: str, wish: str, replay: Replay, cases
 def test_an_api_that_echoes_what_it_was_sent_makes_no_secret_known(
     vendor: str, status: int, replay: Replay, cases: dict[str, list[Case]]
 ) -> None:
-    told = " ".join([*SECRETS.values(), *(quote(each, safe="") for each in SECRETS.values()), KEY, "\x1b[31m\x9b<b>"])
+    provider = {"do": "digitalocean", "cf": "cloudflare", "aws": "aws"}[vendor]
+    told = " ".join(f"{secret} {quote(secret, safe='')} \x7f\x9b31m" for secret in secrets_of(provider))
+    assert len(told) > 40
     bodies = {
         "do": json.dumps({"id": told, "message": told, "request_id": told}),
         "cf": json.dumps({"success": False, "errors": [{"code": 7, "message": told}], "messages": [told]}),
         "aws": f"<R><Errors><Error><Code>{told}</Code><Message>{told}</Message></Error></Errors></R>",
     }
     headers = {"x-request-id": told, "cf-ray": told, "x-amzn-requestid": told, "retry-after": "1"}
-    safe = {name: value.replace("\x1b", "") for name, value in headers.items()}
     for case in cases[vendor]:
         for index in range(len(case.exchanges)):
-            replay.script(spoilt(case, index, Answer(status, safe, bodies[vendor].replace("\x1b", "").replace("<b>", "").encode())))
+            replay.script(spoilt(case, index, Answer(status, headers, bodies[vendor].encode())))
             outcome(replay, case)

@@ -1,4 +1,4 @@
-"""A controller in this process, on the simulated cluster and cloud, that serves its metrics: quick, and all of it real."""
+"""A controller in this process, on the simulated cluster and cloud, that serves its metrics."""
 
 from __future__ import annotations
 

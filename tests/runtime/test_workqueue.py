@@ -139,16 +139,41 @@ def test_delays_that_are_brought_forward_for_ever_keep_the_heap_small(queue: Wor
 
 
 def test_the_backoff_doubles_up_to_its_limit_and_begins_anew(queue: WorkQueue, clock: FakeClock) -> None:
-    assert [queue.retry(A) for _ in range(12)] == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    for seconds in (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300):
+        assert queue.retry(A) == seconds
+        clock.advance(seconds)
     assert queue.failures(A) == 12
     assert queue.retry(B) == 0.5  # each key has its own
     for _ in range(2000):
         assert queue.retry(A) == 300
+        clock.advance(300)
+    drain(queue)
     queue.forget(A)
+    queue.forget(B)
     assert queue.failures(A) == 0
     assert queue.retry(A) == 0.5
+    assert queue.retry(B) == 0.5
     clock.advance(0.5)
     assert sorted(drain(queue)) == [A, B]
+
+
+def test_a_failure_before_the_backoff_is_over_waits_for_the_rest_of_it(queue: WorkQueue, clock: FakeClock) -> None:
+    assert queue.retry(A) == 0.5
+    clock.advance(0.2)
+    queue.add(A)
+    assert drain(queue) == [A]
+    assert queue.retry(A) == pytest.approx(0.3)
+    assert queue.failures(A) == 1
+    clock.advance(0.3)
+    assert drain(queue) == [A]
+    assert queue.retry(A) == 1
+
+
+def test_a_backoff_has_the_bounds_that_are_asked_for(queue: WorkQueue, clock: FakeClock) -> None:
+    for seconds in (2, 2, 2, 4, 5, 5):
+        assert queue.retry(A, least_seconds=2, most_seconds=5) == seconds
+        clock.advance(seconds)
+    assert queue.retry(A) == 32
 
 
 def test_chance_shortens_a_backoff_by_its_share_at_most(clock: FakeClock) -> None:

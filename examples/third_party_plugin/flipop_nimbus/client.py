@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -71,6 +73,7 @@ class Client:
             base_url=self.endpoint,
             headers={"authorization": f"Bearer {token}", "user-agent": context.user_agent},
             limits=httpx.Limits(max_connections=32),
+            verify=_certificate_authorities(),
         )
 
     def __repr__(self) -> str:
@@ -158,6 +161,12 @@ class Client:
         else:
             kind = _BY_CODE.get(detail.code, Rejected)
         return kind(text, provider=PROVIDER, operation=operation, request_id=request_id)
+
+
+@functools.cache
+def _certificate_authorities() -> ssl.SSLContext:
+    """Return what HTTPS trusts. Reading it takes long enough to do it once for all clients."""
+    return httpx.create_ssl_context()
 
 
 def _detail(body: bytes) -> ErrorDetail:

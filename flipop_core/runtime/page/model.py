@@ -348,15 +348,22 @@ def _clean_process(process: Process) -> Process:
     accounts = tuple(
         msgspec.structs.replace(
             fact,
+            role=visible(fact.role, _NAME_LIMIT),
             account=visible(fact.account, 2 * _NAME_LIMIT),
             credentials=visible(fact.credentials, 400),
             message=visible(fact.message),
+            gate_reason=visible(fact.gate_reason, _NAME_LIMIT),
             gate_message=visible(fact.gate_message),
         )
         for fact in process.accounts
     )
     return msgspec.structs.replace(
-        process, holder=visible(process.holder, 400), identity=visible(process.identity, 400), accounts=accounts
+        process,
+        identity=visible(process.identity, 400),
+        version=visible(process.version, _NAME_LIMIT),
+        holder=visible(process.holder, 400),
+        problem=visible(process.problem),
+        accounts=accounts,
     )
 
 

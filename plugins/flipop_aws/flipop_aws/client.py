@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import boto3
 import botocore.loaders
@@ -77,6 +78,7 @@ Service = Literal["ec2", "route53"]
 _POOL_SIZE = 32
 _REPEATED_FROM_SECONDS = 4.0
 _MESSAGE_MAX_LENGTH = 300
+_REQUEST_ID_MAX_LENGTH = 100
 _SHARES = (1.0, 0.5, 0.25, 0.1)
 """Of the time of a call: for which there are clients."""
 
@@ -310,14 +312,15 @@ class Client:
         status = int(meta.get("HTTPStatusCode", 0))
         message = _ENCODED.sub("", str(error.response.get("Error", {}).get("Message", "")))
         text = f"{code}: {message}"
-        request_id = meta.get("RequestId")
+        request_id = str(meta.get("RequestId", ""))[:_REQUEST_ID_MAX_LENGTH] or None
         if code in _THROTTLING or status == 429:
             wish = meta.get("HTTPHeaders", {}).get("retry-after", "")
             line, operation = self._shown(text), purpose.operation
             usable = wish.isascii() and wish.isdigit() and len(wish) <= 9
             seconds = min(float(wish), RETRY_AFTER_MAX_SECONDS) if usable else RETRY_AFTER_DEFAULT_SECONDS
+            shown_id = self._shown(request_id) if request_id else None
             return RateLimited(
-                line, retry_after_seconds=seconds, provider=PROVIDER, operation=operation, request_id=request_id
+                line, retry_after_seconds=seconds, provider=PROVIDER, operation=operation, request_id=shown_id
             )
         if code in _MENDS:
             text = f"{text} ({_MENDS[code]})"
@@ -336,16 +339,24 @@ class Client:
     def _lost(purpose: Purpose) -> type[ProviderError]:
         return OutcomeUnknown if purpose.mutation else Unavailable
 
-    @classmethod
     def _failure(
-        cls, failure: type[ProviderError], purpose: Purpose, text: str, request_id: str | None = None
+        self, failure: type[ProviderError], purpose: Purpose, text: str, request_id: str | None = None
     ) -> ProviderError:
-        return failure(cls._shown(text), provider=PROVIDER, operation=purpose.operation, request_id=request_id)
+        shown_id = self._shown(request_id) if request_id else None
+        return failure(self._shown(text), provider=PROVIDER, operation=purpose.operation, request_id=shown_id)
 
-    @staticmethod
-    def _shown(text: str) -> str:
+    def _shown(self, text: str) -> str:
+        for secret in _secrets(self._context):
+            text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
         line = "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
         return line if len(line) <= _MESSAGE_MAX_LENGTH else f"{line[: _MESSAGE_MAX_LENGTH - 1]}…"
+
+
+def _secrets(context: ProviderContext) -> list[str]:
+    """Return what must not be shown, of an issuer's Secret or of the environment."""
+    variables = (SECRET_KEY_VARIABLE, SESSION_TOKEN_VARIABLE)
+    found = [source.get(variable, "") for source in (context.credentials, os.environ) for variable in variables]
+    return [secret for secret in found if secret]
 
 
 @functools.cache

@@ -69,7 +69,7 @@ class Route53Api:
         for _ in range(_MAX_PAGES):
             page = self._list(operation, zone.id, MaxItems=_SETS_PER_PAGE, **start)
             sets = [HeldSet(raw) for raw in page["ResourceRecordSets"]]
-            named = [held for held in sets if held.name == name]
+            named = [held for held in sets if held.name == name and held.type and held.values is not None]
             found += named
             if not page.get("IsTruncated") or len(named) < len(sets):
                 return NameSets(name, tuple(found))

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import cloudflare
 import httpx
@@ -39,6 +39,7 @@ POOL_SIZE = 32
 _MAX_PAGES = 1000
 _MARGIN_SECONDS = 0.1
 _MESSAGE_MAX_LENGTH = 300
+_REQUEST_ID_MAX_LENGTH = 100
 _PASSING = frozenset({408, 425})
 
 T = TypeVar("T")
@@ -165,7 +166,7 @@ class CloudflareClient:
                 retry_after_seconds=retry_after_seconds(response.headers),
                 provider=PROVIDER,
                 operation=purpose.operation,
-                request_id=response.headers.get("cf-ray"),
+                request_id=self._shown_id(response),
             )
         # A 404 without the API's words is some proxy's page, not the answer that there is no such zone.
         if status >= 500 or status in _PASSING or (status == 404 and not (usable and errors)):
@@ -180,11 +181,15 @@ class CloudflareClient:
     def _failure(
         self, failure: type[ProviderError], purpose: Purpose, text: str, response: httpx.Response | None = None
     ) -> ProviderError:
-        request_id = response.headers.get("cf-ray") if response is not None else None
+        request_id = self._shown_id(response) if response is not None else None
         return failure(self._presentable(text), provider=PROVIDER, operation=purpose.operation, request_id=request_id)
 
+    def _shown_id(self, response: httpx.Response) -> str | None:
+        return self._presentable(response.headers.get("cf-ray", ""))[:_REQUEST_ID_MAX_LENGTH] or None
+
     def _presentable(self, text: str) -> str:
-        line = " ".join(text.replace(self._token, "***").split())
+        shown = text.replace(self._token, "***").replace(quote(self._token, safe=""), "***")
+        line = " ".join(shown.split())
         line = "".join(char if char.isprintable() else " " for char in line)
         return line if len(line) <= _MESSAGE_MAX_LENGTH else f"{line[: _MESSAGE_MAX_LENGTH - 1]}…"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -52,6 +52,7 @@ _LEAST_SHARE = 0.25
 _RETRY_AFTER_DEFAULT_SECONDS = 5.0
 _RETRY_AFTER_MAX_SECONDS = 3600.0
 _MESSAGE_MAX_LENGTH = 200
+_REQUEST_ID_MAX_LENGTH = 100
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Page)
@@ -199,7 +200,8 @@ class DigitalOceanClient:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             failure = OutcomeUnknown if mutation else Unavailable
             text = f"HTTP {received.status} with a body that is not what the API documents"
-            raise failure(text, provider=PROVIDER, operation=operation, request_id=_request_id(received)) from None
+            request_id = self._shown_id(_request_id(received))
+            raise failure(text, provider=PROVIDER, operation=operation, request_id=request_id) from None
 
     def pages(
         self,
@@ -243,7 +245,7 @@ class DigitalOceanClient:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             body = _ErrorBody(message="no usable error body")
         text = f"HTTP {received.status}: {self._presentable(body.message or body.id)}"
-        request_id = _request_id(received) or body.request_id
+        request_id = self._shown_id(_request_id(received) or body.request_id)
         if received.status == 429:
             return RateLimited(
                 text,
@@ -263,8 +265,12 @@ class DigitalOceanClient:
             failure, text = MissingScope, f"the token lacks the scope {scope} ({text})"
         return failure(text, provider=PROVIDER, operation=operation, request_id=request_id)
 
+    def _shown_id(self, request_id: str | None) -> str | None:
+        return self._presentable(request_id)[:_REQUEST_ID_MAX_LENGTH] if request_id else None
+
     def _presentable(self, message: str) -> str:
-        text = " ".join(message.replace(self._token, "***").split())
+        shown = message.replace(self._token, "***").replace(quote(self._token, safe=""), "***")
+        text = " ".join(shown.split())
         text = "".join(char if char.isprintable() else " " for char in text)
         return text if len(text) <= _MESSAGE_MAX_LENGTH else f"{text[: _MESSAGE_MAX_LENGTH - 1]}…"
 

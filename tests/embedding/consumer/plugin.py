@@ -59,7 +59,7 @@ class Addresses:
     def create(self, request: CreateRequest) -> Created:
         raise RateLimited("slow down", retry_after_seconds=1.0)
 
-    def find_created(self, request: CreateRequest) -> Sequence[AddressRecord]:
+    def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
         return ()
 
     def assign(self, address: str, provider_id: str) -> MutationResult:
