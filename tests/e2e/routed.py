@@ -60,6 +60,11 @@ class Routed:
         self.issue(**{"routedIPFirewallName": self.firewall, **issuer})
         self.machines = [self.node(suffix) for suffix in suffixes]
 
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of the suffixes."""
+        return self.machines
+
     # -- what the test makes -----------------------------------------------------------------------------------------
 
     def node(self, suffix: str, **more: Any) -> Machine:
@@ -67,6 +72,10 @@ class Routed:
         machine = self.world.node(suffix, **more)
         self._names[machine.droplet_id] = suffix
         return machine
+
+    def given(self) -> str:
+        """Create an address of somebody else's making."""
+        return self.world.cloud.account.add_address()
 
     def add_firewall(self, name: str) -> str:
         """Create a firewall and return its ID."""
@@ -187,6 +196,10 @@ class Routed:
         """Return a condition of a RoutedIP, empty when there is none."""
         return self.world.condition(kind, name, ROUTED_IP)
 
+    def held(self) -> dict[str, str | None]:
+        """Return all addresses of the account and what each is on."""
+        return {address: self.holder(address) for address in self.world.held()}
+
     def holder(self, address: str) -> str | None:
         """Return the provider ID of what an address is on at the provider, None when it is on nothing."""
         droplet_id = self.world.held().get(address)
@@ -211,6 +224,10 @@ class Routed:
     def steps(self, since: float = 0.0) -> list[str]:
         """Return what was changed at the provider, in order: calls without an effect are left out."""
         return [self._told(step) for step in self._steps() if step.effective and step.time >= since]
+
+    def rule_steps(self, since: float = 0.0) -> list[str]:
+        """Return those of `steps` that opened or closed ports."""
+        return [step for step in self.steps(since) if " rules " in step]
 
     def tried(self, since: float = 0.0) -> list[str]:
         """Return the calls that change something, with an effect or without."""
@@ -341,6 +358,19 @@ def decoded(entry: Entry) -> Step | None:
     elif found := _ADDRESS.match(entry.path):
         address, verb = found[1], "delete"
     return Step(verb, items, firewall, address, entry.time, effective) if verb else None
+
+
+def two_services(routed: Routed, first_ports: list[str], second_ports: list[str]) -> tuple[str, str]:
+    """Create RoutedIPs ``web`` on the first node and ``mail`` on the second; return their addresses."""
+    first, second = routed.nodes[:2]
+    routed.service(first, host_ports=first_ports)
+    routed.service(second, name="mail", host_ports=second_ports)
+    routed.routed_ip()
+    routed.routed_ip("mail")
+    addresses = routed.until_on(first), routed.until_on(second, "mail")
+    routed.until_closed()
+    routed.until_closed("mail")
+    return addresses
 
 
 def service_document(

@@ -59,6 +59,11 @@ class RoutedAWS(Routed):
         super().__init__(world, **{"provider": "aws", "region": region, **issuer})
         self.instances = [self.instance(suffix) for suffix in suffixes]
 
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of the suffixes."""
+        return self.instances
+
     # -- what the test makes -----------------------------------------------------------------------------------------
 
     def instance(self, suffix: str, *, groups: Sequence[str] = (), **more: Any) -> EC2Node:
@@ -71,6 +76,10 @@ class RoutedAWS(Routed):
         self.account.put_groups(node.instance.id, [*present, other, *groups], self.region)
         self._nodes[suffix] = node
         return node
+
+    def given(self) -> str:
+        """Make an address of somebody else's making."""
+        return self.world.address()
 
     def add_firewall(self, name: str) -> str:
         """Create a security group with rules of somebody else, on an instance of somebody else; return its ID."""
@@ -95,6 +104,14 @@ class RoutedAWS(Routed):
         return super().issue(name, **{**whole, "region": whole["region"] or None})
 
     # -- what the test sees ------------------------------------------------------------------------------------------
+
+    def held(self) -> dict[str, str | None]:
+        """Return all addresses of the account and what each is on."""
+        return {address: self.holder(address) for address in self.world.on()}
+
+    def rule_steps(self, since: float = 0.0) -> list[str]:
+        """Return those of `steps` that opened or closed ports."""
+        return [step for step in self.steps(since) if step.startswith((AUTHORIZE, REVOKE))]
 
     def holder(self, address: str) -> str | None:
         """Return the provider ID of the instance that an address is on."""

@@ -6,6 +6,7 @@ import pytest
 
 from tests.controlplane.api import Document
 
+from .routed import Routed
 from .world import Machine, World
 
 STORM = 10
@@ -85,3 +86,17 @@ def test_a_provider_that_fails_over_and_over_makes_a_handful_of_events(world: Wo
     assert len(world.events()) <= STORM
     (failed,) = of_node(world, node, "AddressFailed")
     assert failed["series"]["count"] >= 2
+
+
+def test_changes_of_the_firewall_and_of_dns_are_told(world: World) -> None:
+    routed = Routed(world, "a", "b")
+    first, second = routed.machines
+    address = routed.started(first)
+    world.until(lambda: of_node(world, first, "FirewallOpened"), "an event on the node")
+    routed.endpoints(second)
+    routed.until_on(second)
+    (closed,) = world.until(lambda: of_node(world, first, "FirewallClosed"), "an event on the node that it left")
+    assert closed["related"]["kind"] == "RoutedIP"
+    notes = routed.events("FirewallChanged")
+    assert any("443" in note for note in notes)
+    assert any(f"{address} of RoutedIP" in event["note"] for event in of_node(world, second, "AddressArrived"))

@@ -121,8 +121,8 @@ def test_the_columns_show_the_pools_state(world: World) -> None:
     world.until_at_rest()
     shown = row(world)
     assert shown.pop("Age") is not None
-    allocated = shown.pop("Allocated")
-    assert all(address in str(allocated) for address in world.held())
+    allocated, addresses = shown.pop("Allocated"), shown.pop("Addresses")
+    assert all(address in str(allocated) and address in str(addresses) for address in world.held())
     message = shown.pop("Message")
     assert "2 of 3 addresses are active" in message
     assert shown == {
@@ -176,7 +176,7 @@ def test_metrics_have_the_originals_names_labels_and_values(world: World) -> Non
         each = {**where, "ip": address}
         assert ({**each, "state": "active"}, 1.0) in found[f"{POOL_METRICS}_ip_state"]
         assert ({**each, "node": name, "provider_id": by_name[name]}, 1.0) in found[f"{POOL_METRICS}_ip_node"]
-        assert (each, float(address == moving)) in found[f"{POOL_METRICS}_ip_assignments"]
+        assert (each, 1.0 + (address == moving)) in found[f"{POOL_METRICS}_ip_assignments"]  # made on a node, moved
         assert (each, float(address == moving)) in found[f"{POOL_METRICS}_ip_assignment_errors"]
     calls = {(labels["call"], labels["outcome"]): value for labels, value in found["flipop_providers_calls_total"]}
     assert calls["CreateIP", "success"] == 2.0

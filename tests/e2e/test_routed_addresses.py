@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .routed import HTTPS, Routed
-from .world import ALLOCATED, FINALIZER, ROUTED_IP, World
+from .world import ALLOCATED, ROUTED_IP, World
 from .zones import digitalocean_zone, until_values
 
 
@@ -112,61 +112,7 @@ def test_a_created_address_is_reclaimed_by_the_policy(world: World, issuer: str,
         assert routed.steps()[begun:] == closing
 
 
-def test_a_given_address_is_never_deleted(world: World) -> None:
-    address = world.cloud.account.add_address()
-    routed = Routed(world, "a", routedIPReclaimPolicy="Delete")
-    (node,) = routed.machines
-    routed.started(node, routedIP=address)
-    routed.delete()
-    routed.until_gone()
-    assert list(world.held()) == [address]
-    routed.check_untouched()
-
-
-def test_a_retained_address_is_recovered_by_another_routed_ip(world: World) -> None:
-    routed = Routed(world, "a", "b")
-    first, second = routed.machines
-    address = routed.started(first)
-    routed.delete()
-    routed.until_gone()
-    routed.endpoints(second)
-    routed.routed_ip(routedIP=address)
-    assert routed.until_on(second) == address
-    assert len(world.held()) == 1
-
-
-def test_deleted_while_nothing_was_done_it_goes_at_once(world: World) -> None:
-    routed = Routed(world, routedIPReclaimPolicy="Delete")
-    routed.service()
-    routed.routed_ip()
-    world.until(
-        lambda: FINALIZER in world.resource("web", ROUTED_IP)["metadata"].get("finalizers", []), "the finalizer"
-    )
-    routed.until_reason("NoReadyEndpoint")
-    routed.delete()
-    routed.until_gone()
-    assert world.held() == {}
-    routed.check_untouched()
-
-
 # -- who else may have it --------------------------------------------------------------------------------------------
-
-
-def test_a_pool_that_names_the_address_second_is_told_who_was_first(world: World) -> None:
-    address = world.cloud.account.add_address()
-    routed = Routed(world, "a", "b")
-    first, second = routed.machines
-    routed.started(first, routedIP=address)
-    world.next_second()
-    world.pool(ips=[address])
-    message = str(world.until_reason("AddressError")["message"])
-    assert f"RoutedIP {world.namespace}/web" in message
-    assert world.held() == {address: first.droplet_id}
-    assert routed.condition()["status"] == "True"
-    routed.delete()
-    routed.until_gone()
-    world.until(lambda: world.holders().get(address), "the pool to have it")
-    assert world.held()[address] in (first.droplet_id, second.droplet_id)
 
 
 def test_a_routed_ip_that_names_the_address_second_is_told_who_was_first(world: World) -> None:

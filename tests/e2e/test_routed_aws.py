@@ -24,7 +24,7 @@ from .routed_aws import (
 )
 from .test_routed_addresses import recorded
 from .test_routed_election import CORDONED
-from .world import FINALIZER, ROUTED_IP
+from .world import ROUTED_IP
 from .zones import until_ready
 
 CLUSTER = "e2e-routed"
@@ -126,52 +126,6 @@ def test_a_created_address_is_reclaimed_by_the_policy(world: AWSWorld, issuer: s
         assert routed.steps()[begun:] == CLOSING
 
 
-def test_a_given_address_is_never_released(world: AWSWorld) -> None:
-    address = world.address()
-    routed = RoutedAWS(world, "a", routedIPReclaimPolicy="Delete")
-    routed.started(*routed.instances, routedIP=address)
-    routed.delete()
-    routed.until_gone()
-    assert list(world.on()) == [address]
-    routed.check_untouched()
-
-
-def test_a_retained_address_is_recovered_by_another_routed_ip(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, "a", "b")
-    first, second = routed.instances
-    address = routed.started(first)
-    routed.delete()
-    routed.until_gone()
-    routed.endpoints(second)
-    routed.routed_ip(routedIP=address)
-    assert routed.until_on(second) == address
-    assert world.on() == {address: second.instance.id}
-
-
-def test_deleted_while_nothing_was_done_it_goes_at_once(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, routedIPReclaimPolicy="Delete")
-    routed.service()
-    routed.routed_ip()
-    world.until(lambda: FINALIZER in world.resource("web", ROUTED_IP)["metadata"].get("finalizers", []), "finalizer")
-    routed.until_reason("NoReadyEndpoint")
-    routed.delete()
-    routed.until_gone()
-    assert world.on() == {}
-    routed.check_untouched()
-
-
-def test_the_second_claimant_of_an_address_is_told_of_the_first(world: AWSWorld) -> None:
-    address = world.address()
-    routed = RoutedAWS(world, "a", "b")
-    first, _ = routed.instances
-    routed.started(first, routedIP=address)
-    world.next_second()
-    world.pool(ips=[address])
-    assert f"RoutedIP {world.namespace}/web" in str(world.until_reason("AddressError")["message"])
-    assert world.on() == {address: first.instance.id}
-    routed.check_admission()
-
-
 # -- another node ----------------------------------------------------------------------------------------------------
 
 FAILURES: dict[str, Callable[[AWSWorld, RoutedAWS], object]] = {
@@ -239,32 +193,6 @@ def test_a_move_with_other_ports_has_all_steps_in_order(world: AWSWorld) -> None
     ]
     assert (routed.rules(), routed.admitted()) == ({HTTPS, "8443/TCP"}, {"b"})
     routed.check_admission()
-
-
-def test_back_and_forth_leaves_nothing_behind(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, "a", "b", "c")
-    first, second, third = routed.instances
-    address = routed.started(first)
-    for node in (second, third, second, first, third):
-        routed.endpoints(node)
-        assert routed.until_on(node) == address
-    routed.until_closed()
-    assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"c"})
-    assert routed.entries().count("aws:///") == 1
-    routed.check_admission()
-
-
-def test_with_no_other_node_it_stays_and_is_still_admitted(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, "a")
-    (node,) = routed.instances
-    address = routed.started(node)
-    begun = time.monotonic()
-    routed.endpoints()
-    routed.until_reason("NoReadyEndpoint")
-    world.until_at_rest(1.0)
-    assert world.on() == {address: node.instance.id}
-    assert routed.steps(begun) == []
-    assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"a"})
 
 
 @pytest.mark.parametrize("association_seconds", [0.0, 2.0], ids=["addresses at once", "addresses late"])

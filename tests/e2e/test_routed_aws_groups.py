@@ -23,64 +23,6 @@ def world(running_aws: AWSWorld) -> AWSWorld:
     return running_aws
 
 
-def two_services(routed: RoutedAWS, first_ports: list[str], second_ports: list[str]) -> tuple[str, str]:
-    """Create RoutedIPs ``web`` on the first node and ``mail`` on the second; return their addresses."""
-    first, second = routed.instances[:2]
-    routed.service(first, host_ports=first_ports)
-    routed.service(second, name="mail", host_ports=second_ports)
-    routed.routed_ip()
-    routed.routed_ip("mail")
-    addresses = routed.until_on(first), routed.until_on(second, "mail")
-    routed.until_closed()
-    routed.until_closed("mail")
-    return addresses
-
-
-# -- shared ----------------------------------------------------------------------------------------------------------
-
-
-def test_two_routed_ips_of_one_group_are_merged_and_the_last_one_removes(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, "a", "b", routedIPReclaimPolicy="Delete")
-    web, mail = two_services(routed, ["443/TCP", "80/TCP"], ["443/TCP", "25/TCP"])
-    assert routed.rules() == {"443/TCP", "80/TCP", "25/TCP"}
-    assert routed.admitted() == {"a", "b"}
-    routed.delete()
-    routed.until_gone()
-    assert (routed.rules(), routed.admitted()) == ({"443/TCP", "25/TCP"}, {"b"})
-    routed.delete("mail")
-    routed.until_gone("mail")
-    routed.check_untouched()
-    routed.check_admission({web: ["443/TCP", "80/TCP"], mail: ["443/TCP", "25/TCP"]})
-    assert world.on() == {}
-
-
-def test_a_node_that_one_leaves_and_the_other_comes_to_is_admitted_throughout(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, "a", "b", "c")
-    first, _, third = routed.instances
-    two_services(routed, [HTTPS], [HTTPS])
-    begun = time.monotonic()
-    routed.endpoints(third)
-    routed.endpoints(first, name="mail")
-    routed.until_on(third)
-    routed.until_on(first, "mail")
-    routed.until_closed()
-    routed.until_closed("mail")
-    assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"a", "c"})
-    assert [step for step in routed.steps(begun) if AUTHORIZE in step or REVOKE in step] == []
-    routed.check_admission()
-
-
-def test_both_deleted_at_once_leave_nothing(world: AWSWorld) -> None:
-    routed = RoutedAWS(world, "a", "b", routedIPReclaimPolicy="Delete")
-    two_services(routed, ["443/TCP", "80/TCP"], ["443/TCP", "25/TCP"])
-    routed.delete()
-    routed.delete("mail")
-    routed.until_gone()
-    routed.until_gone("mail")
-    routed.check_untouched()
-    assert world.on() == {}
-
-
 # -- by name and by ID -----------------------------------------------------------------------------------------------
 
 

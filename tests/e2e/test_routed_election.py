@@ -199,35 +199,6 @@ def test_the_holder_stays_as_long_as_it_is_fit(world: World) -> None:
     assert routed.admitted() == {"m"}
 
 
-def test_with_no_other_node_it_stays_and_is_still_admitted(world: World) -> None:
-    """Nobody is served better by an address that is nowhere; the node may have an endpoint again."""
-    routed = Routed(world, "a")
-    (node,) = routed.machines
-    address = routed.started(node)
-    begun = time.monotonic()
-    routed.endpoints()
-    routed.until_reason("NoReadyEndpoint")
-    world.until_at_rest(1.0)
-    assert world.held() == {address: node.droplet_id}
-    assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"a"})
-    routed.endpoints(node)
-    routed.until_closed()
-    assert routed.steps(begun) == []
-
-
-def test_back_and_forth_leaves_nothing_behind(world: World) -> None:
-    routed = Routed(world, "a", "b", "c")
-    first, second, third = routed.machines
-    address = routed.started(first)
-    for node in (second, third, second, first, third):
-        routed.endpoints(node)
-        assert routed.until_on(node) == address
-    routed.until_closed()
-    assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"c"})
-    assert routed.entries().count("digitalocean://") == 1
-    routed.check_admission()
-
-
 def test_changes_of_mind_on_the_way(world: World) -> None:
     """Endpoints that come and go faster than a move: it ends where the last one is, and nothing is left open."""
     routed = Routed(world, "a", "b", "c")

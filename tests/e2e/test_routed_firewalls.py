@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from .routed import HTTPS, Routed, service_document
+from .routed import HTTPS, Routed, service_document, two_services
 from .world import World
 
 MISSING_SECONDS = 80.0
@@ -18,70 +18,7 @@ def world(running: World) -> World:
     return running
 
 
-def two_services(routed: Routed, first_ports: list[str], second_ports: list[str]) -> tuple[str, str]:
-    """Create RoutedIPs ``web`` on the first node and ``mail`` on the second; return their addresses."""
-    first, second = routed.machines[:2]
-    routed.service(first, host_ports=first_ports)
-    routed.service(second, name="mail", host_ports=second_ports)
-    routed.routed_ip()
-    routed.routed_ip("mail")
-    addresses = routed.until_on(first), routed.until_on(second, "mail")
-    routed.until_closed()
-    routed.until_closed("mail")
-    return addresses
-
-
 # -- shared ----------------------------------------------------------------------------------------------------------
-
-
-def test_two_routed_ips_of_one_firewall_are_merged_and_the_last_one_removes(world: World) -> None:
-    routed = Routed(world, "a", "b", routedIPReclaimPolicy="Delete")
-    web, mail = two_services(routed, ["443/TCP", "80/TCP"], ["443/TCP", "25/TCP"])
-    assert routed.rules() == {"443/TCP", "80/TCP", "25/TCP"}
-    assert routed.admitted() == {"a", "b"}
-    routed.check_admission({web: ["443/TCP", "80/TCP"], mail: ["443/TCP", "25/TCP"]})
-    routed.delete()
-    routed.until_gone()
-    assert routed.rules() == {"443/TCP", "25/TCP"}
-    assert routed.admitted() == {"b"}
-    routed.delete("mail")
-    routed.until_gone("mail")
-    routed.check_untouched()
-    routed.check_admission({web: ["443/TCP", "80/TCP"], mail: ["443/TCP", "25/TCP"]})
-    assert world.held() == {}
-
-
-def test_a_node_that_both_have_used_is_removed_by_the_last_one(world: World) -> None:
-    """One address leaves a node where the other one comes: the node stays admitted throughout."""
-    routed = Routed(world, "a", "b", "c")
-    first, _, third = routed.machines
-    web, mail = two_services(routed, [HTTPS], [HTTPS])
-    begun = time.monotonic()
-    routed.endpoints(third)
-    routed.endpoints(first, name="mail")
-    routed.until_on(third)
-    routed.until_on(first, "mail")
-    routed.until_closed()
-    routed.until_closed("mail")
-    assert routed.admitted() == {"a", "c"}
-    assert routed.rules() == {HTTPS}
-    assert "add rules" not in " ".join(routed.steps(begun))
-    routed.check_admission({web: [HTTPS], mail: [HTTPS]})
-    for name in ("web", "mail"):
-        routed.delete(name)
-        routed.until_gone(name)
-    routed.check_untouched()
-
-
-def test_both_deleted_at_once_leave_nothing(world: World) -> None:
-    routed = Routed(world, "a", "b", routedIPReclaimPolicy="Delete")
-    two_services(routed, ["443/TCP", "80/TCP"], ["443/TCP", "25/TCP"])
-    routed.delete()
-    routed.delete("mail")
-    routed.until_gone()
-    routed.until_gone("mail")
-    routed.check_untouched()
-    assert world.held() == {}
 
 
 def test_a_port_that_one_of_two_gives_up_stays_for_the_other(world: World) -> None:
