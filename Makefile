@@ -11,10 +11,10 @@ PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
 # Extra arguments: make test ARGS="-k planner", make bench ARGS="failover".
 ARGS ?=
 
-.PHONY: help setup demo test soak check bench controlplane crds constraints clean
+.PHONY: help setup demo test test-isolated soak check bench controlplane crds manifests metrics constraints clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## .venv with everything, .venv/bin/flipop
 
@@ -33,6 +33,9 @@ demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 
 test: setup ## all tests, against a real kube-apiserver and etcd
 	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile $(ARGS)
+
+test-isolated: setup ## each distribution's own tests from its wheel, with the lowest and the highest dependencies
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m tests.packaging.isolated $(ARGS)
 
 # How often each fault is injected by `make soak`, and for how many seconds what is frozen stays so.
 SOAK_RUNS ?= 10
@@ -57,6 +60,12 @@ bench: setup ## the benchmarks, as ratios and medians
 controlplane: setup ## build or find etcd and kube-apiserver; their directory is the last line
 	@$(BIN)/python tests/controlplane/binaries.py
 
+metrics: setup ## write docs/metrics.md from the code
+	$(BIN)/python -m flipop_core.runtime.metricsdoc docs/metrics.md
+
+manifests: crds ## write deploy/ and the chart's copies from the resource types and the chart (builds helm once)
+	$(BIN)/python -m tests.tools.manifests
+
 crds: setup ## write deploy/crds from the resource types
 	$(BIN)/flipop crds --output-dir deploy/crds
 	$(BIN)/flipop crds > deploy/crds.yaml
@@ -65,6 +74,13 @@ constraints: setup ## resolve the newest versions into requirements/constraints.
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-package flipop-core --no-emit-package flipop-do --no-emit-package flipop-cloudflare --no-emit-package flipop-aws \
 	  $(PROJECTS) requirements/build.in --group dev -o $(CONSTRAINTS) > /dev/null
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  requirements/packaging.in -o requirements/packaging.txt > /dev/null
+	@# The lowest versions of what the distributions need, with the test tools of the constraints.
+	sed -nE 's/^((cryptography|hypothesis|jsonschema-path|openapi-core|pytest|pytest-timeout|werkzeug)==[^ ]+).*/\1/p; s/^moto(==[^ ]+).*/moto[ec2,route53,server]\1/p' \
+	  $(CONSTRAINTS) | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --resolution lowest-direct --generate-hashes \
+	  --no-header --no-annotate --no-emit-package flipop-core --no-emit-package flipop-do --no-emit-package flipop-cloudflare \
+	  --no-emit-package flipop-aws $(PROJECTS) - -o requirements/lowest.txt > /dev/null
 
 clean: ## remove what the other targets made in this tree
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import dns, failover, idle, lifecycle, micro, scale
+from benchmarks import dns, failover, idle, install, lifecycle, micro, scale
 from benchmarks.figures import Options, Result, Scenario, as_json, print_table, run_scenario
 
 SCENARIOS = (
@@ -27,6 +27,7 @@ SCENARIOS = (
     Scenario("planner", "plan one pool: 10, 100 and 1,000 nodes", micro.planner),
     Scenario("decoder", "decode one node and one pod", micro.decoder),
     Scenario("queue", "add, deduplicate and hand out keys", micro.queue),
+    Scenario("install", "size, import time and memory of the wheels in clean environments", install.install),
     Scenario(
         "scale",
         "1,000 nodes and 10,000 pods (--scale N: N nodes), 10 pools, 200 IPs; takes minutes",

@@ -6,6 +6,7 @@ error, a log line or a repr.
 
 from __future__ import annotations
 
+import base64
 import functools
 import importlib.metadata
 import ipaddress
@@ -156,11 +157,14 @@ def missing_credentials(factory: ProviderFactory, environ: Mapping[str, str]) ->
     return tuple(spec for spec in factory.credentials if spec.required and spec.variable not in have)
 
 
-def endpoint_for(factory: ProviderFactory, environ: Mapping[str, str]) -> str:
+def endpoint_for(
+    factory: ProviderFactory, environ: Mapping[str, str], warned: set[tuple[str, str]] | None = None
+) -> str:
     """Return the API URL that the environment sets for the provider, empty for the vendor's own.
 
-    http:// is allowed, for a proxy or a stand-in; off loopback it is warned of, once. Raises ConfigError for anything
-    but a plain http or https URL.
+    http:// is allowed, for a proxy or a stand-in; off loopback it is warned of, unless that is in ``warned``, which it
+    is added to: a provider that cannot be built is tried again and again. Raises ConfigError for anything but a plain
+    http or https URL.
     """
     variable = factory.endpoint_variable
     url = environ.get(variable, "").strip() if variable else ""
@@ -168,7 +172,10 @@ def endpoint_for(factory: ProviderFactory, environ: Mapping[str, str]) -> str:
         return ""
     scheme, host = _checked_url(variable, url)
     if scheme == "http" and not _is_loopback(host):
-        _warn_of_plain_http(variable, host)
+        warned = set() if warned is None else warned
+        if (variable, host) not in warned:
+            warned.add((variable, host))
+            _warn_of_plain_http(variable, host)
     return url
 
 
@@ -192,7 +199,7 @@ class Secrets:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = frozenset(_stripped_lines(values))
-        variants = {form for value in self._values for form in (value, quote(value, safe=""), repr(value)[1:-1])}
+        variants = {form for value in self._values for form in _forms(value)}
         alternatives = [_secret_pattern(variant) for variant in sorted(variants, key=len, reverse=True)]
         self._pattern = re.compile("|".join(alternatives)) if alternatives else None
 
@@ -217,6 +224,30 @@ class Secrets:
         return f"Secrets(<{len(self._values)}>)"
 
 
+class _Kept:
+    """The secrets that providers of this process were built with, those of Secrets in the cluster included."""
+
+    def __init__(self) -> None:
+        self._values: frozenset[str] = frozenset()
+        self.secrets = Secrets()
+
+    def add(self, values: Iterable[str]) -> None:
+        """Add some."""
+        whole = self._values | set(values)
+        if whole != self._values:
+            self._values, self.secrets = whole, Secrets(whole)
+
+
+def keep_secret(values: Iterable[str]) -> None:
+    """Let none of these be shown by `without_secrets`, nor by any log of this process, from now on."""
+    _kept.add(values)
+
+
+def without_secrets(text: str) -> str:
+    """Return ``text`` with ``***`` in place of each value that `keep_secret` was told."""
+    return _kept.secrets.redact(text)
+
+
 def redact(text: str, secrets: Secrets) -> str:
     """Return ``text`` with ``***`` in place of each of the secrets."""
     return secrets.redact(text)
@@ -229,6 +260,12 @@ def _stripped_lines(values: Iterable[str]) -> Iterator[str]:
         if whole:
             yield whole
         yield from (line for line in map(str.strip, whole.splitlines()) if len(line) >= _WHOLE_WORD_BELOW)
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """Return how a value may stand somewhere: as it is, URL-encoded, in a repr, in base64 as in a Secret."""
+    packed = base64.b64encode(value.encode(errors="surrogateescape")).decode()
+    return value, quote(value, safe="", errors="surrogateescape"), repr(value)[1:-1], packed, packed.rstrip("=")
 
 
 def _secret_pattern(value: str) -> str:
@@ -273,9 +310,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-@functools.cache
 def _warn_of_plain_http(variable: str, host: str) -> None:
-    """Warn once for each variable and host: a provider that cannot be built is tried again and again."""
     get_logger(__name__).warning(
         "API URL is http: credentials cross the network unencrypted", variable=variable, host=host
     )
@@ -287,3 +322,6 @@ def _default_user_agent() -> str:
         return f"flipop/{importlib.metadata.version('flipop-core')}"
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
         return "flipop"
+
+
+_kept = _Kept()

@@ -198,6 +198,13 @@ class Forbidden(ClusterError):
     """The account is known and lacks the permission."""
 
 
+def one_line(text: str) -> str:
+    """Return ``text`` as one line, with what could control a terminal, or hide in a page, made visible."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def shortened(value: object, limit: int = 80) -> str:
     """Return ``repr(value)`` in one line of at most ``limit`` characters, however large or deep the value is."""
     try:

@@ -18,7 +18,15 @@ import msgspec
 import pluggy
 
 from flipop_core import hookspecs
-from flipop_core.config import Secrets, credentials_for, endpoint_for, missing_credentials, redact, user_agent_for
+from flipop_core.config import (
+    Secrets,
+    credentials_for,
+    endpoint_for,
+    keep_secret,
+    missing_credentials,
+    redact,
+    user_agent_for,
+)
 from flipop_core.errors import ConfigError, PluginLoadError, UnknownProvider
 from flipop_core.hookspecs import ENTRY_POINT_GROUP, PROJECT
 from flipop_core.providers import (
@@ -95,6 +103,7 @@ class ProviderRegistry:
         self._twins: list[PluginInfo] = []
         self._offers: dict[tuple[Role, str], _Offer] = {}
         self._discovered = False
+        self._warned: set[tuple[str, str]] = set()
 
     # -- plugins -----------------------------------------------------------------------------------------------------
 
@@ -249,10 +258,11 @@ class ProviderRegistry:
         context = ProviderContext(
             credentials,
             region=region,
-            endpoint=endpoint_for(factory, self._environ),
+            endpoint=endpoint_for(factory, self._environ, self._warned),
             user_agent=user_agent_for(factory, self._environ),
             timeout_seconds=self._timeout_seconds,
         )
+        keep_secret(context.credentials.values())
         secrets = Secrets(context.credentials.values())
         try:
             provider = factory.build(context)

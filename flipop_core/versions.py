@@ -32,7 +32,7 @@ def plugin_api_problem(plugin: object, distribution: str = "") -> str:
     except Exception as error:
         return f"its {ATTRIBUTE} cannot be read: {type(error).__name__}: {error}"
     if not isinstance(declared, str) or _VERSION.fullmatch(declared) is None:
-        return f'its {ATTRIBUTE} is {declared!r}: it must be a text such as "{PLUGIN_API_VERSION}"'
+        return f'its {ATTRIBUTE} is {repr(declared)[:60]}: it must be a text such as "{PLUGIN_API_VERSION}"'
     plugins = distribution or "the plugin"
     if _numbers(declared) > _numbers(PLUGIN_API_VERSION):
         return (

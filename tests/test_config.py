@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 import flipop_core
-from flipop_core import config
 from flipop_core.config import (
     BindAddress,
     Credentials,
@@ -49,8 +48,7 @@ def factory(**changes: object) -> ProviderFactory:
 
 
 @pytest.fixture(autouse=True)
-def _warn_afresh() -> Iterator[None]:
-    config._warn_of_plain_http.cache_clear()
+def _structlog_afresh() -> Iterator[None]:
     yield
     structlog.reset_defaults()
 
@@ -159,9 +157,10 @@ class TestEndpoint:
 
     @pytest.mark.parametrize("url", ["http://10.0.0.1:3128", "http://proxy.internal/api"])
     def test_http_off_loopback_is_warned_of_once(self, url: str) -> None:
+        warned: set[tuple[str, str]] = set()
         with capture_logs() as logs:
             for _ in range(3):
-                assert endpoint_for(factory(), {"CLOUD_API_URL": url}) == url
+                assert endpoint_for(factory(), {"CLOUD_API_URL": url}, warned) == url
         assert [(line["log_level"], line["variable"]) for line in logs] == [("warning", "CLOUD_API_URL")]
 
     @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import structlog
 
 from flipop_core import (
     ConfigError,
@@ -230,3 +231,14 @@ class TestProviders:
         provider = registry.ip_provider("digitalocean")
         assert isinstance(provider, IPProvider)
         assert provider.capabilities == registry.ip_factory("digitalocean").capabilities
+
+    def test_plain_http_is_warned_of_once_by_each_registry(self) -> None:
+        built = factory(endpoint_variable="URL", build=failing(ValueError("not yet")))
+        environ = {"CLOUD_TOKEN": TOKEN, "URL": "http://proxy.internal"}
+        for _ in range(2):
+            registry = registry_with(built, environ)
+            with structlog.testing.capture_logs() as lines:
+                for _ in range(3):
+                    with pytest.raises(PluginLoadError):
+                        registry.ip_provider("cloud")
+            assert [(line["variable"], line["host"]) for line in lines] == [("URL", "proxy.internal")]

@@ -6,6 +6,7 @@ that happens, and exits 0 once the address is where it should be, twice: at firs
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 
@@ -35,7 +36,7 @@ def main() -> int:
         registry = ProviderRegistry({"NIMBUS_TOKEN": TOKEN, "NIMBUS_API_URL": server.url})
         registry.discover()
         settings = Settings(metrics_bind_addr="", leader_election=False, recheck_seconds=2.0)
-        controller = Controller(registry, kubernetes=cluster, settings=settings)
+        controller = Controller(registry, kubernetes=cluster, settings=settings, logger=logging.getLogger("tryout"))
         controller.start()
         try:
             cluster.apply(POOL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,6 +69,12 @@ def _controller_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def _check_found(names: Collection[str], found: Collection[str], namespace: str) -> None:
+    if unknown := sorted(set(names).difference(found)):
+        where = f"namespace {namespace}" if namespace else "any namespace"
+        raise ConfigError(f"there is no pool, RoutedIP or record set {', '.join(unknown)} in {where}")
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
@@ -218,11 +224,7 @@ def plan(
 
     with progress("reading the cluster and the providers"):
         plans = make_plans(settings, registry, namespace, names)
-    made = {planned_resource(plan).rpartition("/")[2] for plan in plans}
-    unknown = sorted(set(names) - made)
-    if unknown:
-        where = f"namespace {namespace}" if namespace else "any namespace"
-        raise ConfigError(f"there is no pool, RoutedIP or record set {', '.join(unknown)} in {where}")
+    _check_found(names, {planned_resource(plan).rpartition("/")[2] for plan in plans}, namespace)
     click.echo(plans_as_json(plans) if output == "json" else plans_as_text(plans))
     ctx.exit(plan_exit_code(plans))
 
@@ -234,6 +236,7 @@ def plan(
         "Examples",
         "flipop status",
         "flipop status -n ingress ingress-pool",
+        "FORCE_COLOR=1 watch --color flipop status",
         "flipop status -o json | jq '.pools[] | select(.ready | not)'",
     ),
 )
@@ -268,10 +271,7 @@ def status(
         overview = read_overview(kubeconfig, context, namespace, names, refused)
     for right in refused:
         click.echo(f"flipop: {right}", err=True)
-    found = {row["name"] for rows in overview.values() for row in rows}
-    if unknown := sorted(set(names) - found):
-        where = f"namespace {namespace}" if namespace else "any namespace"
-        raise ConfigError(f"there is no pool, RoutedIP or record set {', '.join(unknown)} in {where}")
+    _check_found(names, {row["name"] for rows in overview.values() for row in rows}, namespace)
     if output == "json":
         click.echo(as_json(overview))
     else:
@@ -387,9 +387,8 @@ def crds(output_dir: Path | None) -> None:
             path.write_text(to_yaml(definition), encoding="utf-8")
             click.echo(path)
     except OSError as error:
-        raise ConfigError(
-            f"--output-dir: {error.filename}: {error.strerror}: choose a directory to write to"
-        ) from error
+        where = f"--output-dir: {error.filename}: {error.strerror}"
+        raise ConfigError(f"{where}: choose a directory to write to") from error
 
 
 @cli.command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flipop_core.config import Secrets, Settings, missing_credentials, redact
-from flipop_core.errors import ConfigError, FlipopError
+from flipop_core.errors import ConfigError, FlipopError, one_line
 
 if TYPE_CHECKING:
     from flipop_core.registry import ProviderRegistry
@@ -99,7 +99,7 @@ class Group(click.Group):
             if debugging(ctx):
                 _log_defect("the command failed")
             secrets = Secrets.of_environment(os.environ, ctx.meta.get(_FACTORIES, ()))
-            click.echo(f"flipop: {redact(str(error), secrets)}", err=True)
+            click.echo(f"flipop: {one_line(redact(str(error), secrets))}", err=True)
             ctx.exit(2 if isinstance(error, BadInput) else 1)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise

@@ -21,11 +21,14 @@ import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.processors import StackInfoRenderer, TimeStamper, format_exc_info
 
+from flipop_core.cli.output import escaped_json
 from flipop_core.cli.terminal import uses_colors
-from flipop_core.config import Secrets
+from flipop_core.config import Secrets, without_secrets
+from flipop_core.errors import one_line
 
 Style = Literal["auto", "json", "human"]
 
+_SEVERAL_LINES = frozenset({"exception", "stack"})
 _LOGRUS_LEVELS = {"critical": "fatal"}
 
 
@@ -77,7 +80,20 @@ def _thread_ended(args: threading.ExceptHookArgs) -> None:
 def _human_renderers() -> tuple[structlog.typing.Processor, ...]:
     # Exceptions are plain text by now; the default formatter would show local variables, which may hold a credential.
     renderer = ConsoleRenderer(colors=uses_colors(sys.stderr), exception_formatter=plain_traceback)
-    return TimeStamper(fmt="%H:%M:%S", utc=False), renderer
+    return TimeStamper(fmt="%H:%M:%S", utc=False), _printable, renderer
+
+
+def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Make visible what could control the terminal. Of lines there are several in a traceback alone."""
+    shown: dict[str, Any] = {}
+    for key, value in event.items():
+        if not isinstance(value, str):
+            shown[key] = value  # its repr is shown
+        elif key in _SEVERAL_LINES:
+            shown[key] = "\n".join(map(one_line, value.split("\n")))
+        else:
+            shown[key] = one_line(value)
+    return shown
 
 
 def _render_json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
@@ -89,7 +105,7 @@ def _render_json(_logger: object, _method: str, event: MutableMapping[str, Any])
     }
     for key, value in event.items():
         line[f"fields.{key}" if key in line else key] = value
-    return json.dumps(line, ensure_ascii=False)
+    return escaped_json(json.dumps(line, ensure_ascii=False))
 
 
 class _Redactor:
@@ -108,10 +124,13 @@ class _Redactor:
         if isinstance(value, float):
             return value if math.isfinite(value) else str(value)
         if isinstance(value, Mapping):
-            return {self._secrets.redact(str(key)): self._plain(part) for key, part in value.items()}
+            return {self._redacted(str(key)): self._plain(part) for key, part in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
             return [self._plain(part) for part in value]
-        return self._secrets.redact(value if isinstance(value, str) else str(value))
+        return self._redacted(value if isinstance(value, str) else str(value))
+
+    def _redacted(self, text: str) -> str:
+        return without_secrets(self._secrets.redact(text))
 
 
 class _StandardError:

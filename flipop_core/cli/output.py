@@ -8,6 +8,7 @@ from typing import Any
 
 from flipop_core.cli.terminal import table_console
 from flipop_core.config import credentials_for
+from flipop_core.errors import one_line
 from flipop_core.registry import ROLES, PluginInfo, ProviderRegistry
 
 NOTHING_TO_DO, FAILED, SOMETHING_TO_DO = 0, 1, 2
@@ -16,12 +17,19 @@ NOTHING_TO_DO, FAILED, SOMETHING_TO_DO = 0, 1, 2
 
 def printable(text: object) -> str:
     """Return ``text`` with what could control a terminal made visible. Line breaks go too."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
+    return one_line(str(text))
 
 
 def as_json(value: object) -> str:
-    """Return ``value`` as indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """Return ``value`` as indented JSON, which controls no terminal."""
+    return "\n".join(escaped_json(line) for line in json.dumps(value, indent=2, ensure_ascii=False).split("\n"))
+
+
+def escaped_json(line: str) -> str:
+    """Return a line of JSON with what could control a terminal, C1 controls for example, as JSON escapes."""
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def print_providers(described: Mapping[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     asked = any("verified" in row for row in described["providers"])
     for column in ("PROVIDER", "PLUGIN", "IP", "DNS", "FIREWALL", "CREDENTIALS", *(["VERIFIED"] if asked else [])):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in ("PROVIDER", "CREDENTIALS"))  # to be copied
     for row in described["providers"]:
         offered = ["yes" if role in row["roles"] else "-" for role in ROLES]
         cells = [row["name"], _origin(row, row["plugin"]), *offered]

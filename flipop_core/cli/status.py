@@ -67,7 +67,7 @@ def _table(columns: Sequence[str], rows: Sequence[_Row], heading: Callable[[_Row
         for index, address in enumerate(row["addresses"]):
             lead = first if index == 0 else [Text(""), Text("")]
             why = _why(row) if index == 0 else address["error"]
-            state = Text(address["state"], style=_STYLES.get(address["state"], "dim"))
+            state = Text(printable(address["state"]), style=_STYLES.get(address["state"], "dim"))
             node = Text(printable(address["node"] or "-"))
             tail = [dns if index == 0 else Text(""), *_why_cells(why, wide=wide)]
             table.add_row(*lead, Text(printable(address["address"])), state, node, *tail)
@@ -124,7 +124,7 @@ def _heading(row: _Row) -> str:
 
 
 def _pool_heading(row: _Row) -> str:
-    return f"{_heading(row)} ({row['active']}/{row['desired']})"
+    return _heading(row) if row["ready"] is None else f"{_heading(row)} ({row['active']}/{row['desired']})"
 
 
 def _dns(row: _Row) -> str:

@@ -29,8 +29,10 @@ def table_console() -> Console:
     """Return the console for standard output."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
     colored = uses_colors(sys.stdout)
+    # A pipe that wants colours leads to eyes, which watch(1) tells the width of.
+    eyes = sys.stdout.isatty() or (colored and os.environ.get("COLUMNS", "").isdigit())
+    width = None if eyes else PIPE_WIDTH
     return Console(width=width, highlight=False, no_color=not colored, force_terminal=colored)
 
 

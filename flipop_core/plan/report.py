@@ -98,6 +98,7 @@ def pool_status(
         desired_count=assessment.desired,
         active_count=active,
         candidate_count=len(assessment.candidates),
+        addresses=tuple(state.address for state in assessment.enabled),
         observed_generation=generation,
         conditions=merge_conditions(observed.status.conditions, conditions, generation, timestamp),
     )

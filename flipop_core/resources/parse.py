@@ -236,8 +236,8 @@ def decode_issuer(raw: bytes | msgspec.Raw) -> IssuerView:
 def _decode_object(raw: bytes | msgspec.Raw) -> _Object:
     try:
         return _object_decoder.decode(raw)
-    except RecursionError:
-        raise msgspec.DecodeError("it is nested too deeply") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError(_unreadable(error)) from None
 
 
 def entries_annotation(entries: tuple[FirewallEntries, ...]) -> dict[str, str | None]:
@@ -261,7 +261,7 @@ def _parse_spec(
         return checked(spec), None
     except msgspec.ValidationError as error:
         return None, _from_validation_error(error, raw, spec_type)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return None, ResourceInvalid("spec", bytes(raw[:_SHOWN_BYTES]).decode(errors="replace"), _unreadable(error))
     except ResourceInvalid as error:
         return None, error
@@ -286,7 +286,8 @@ _PATH_PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 def _from_validation_error(error: msgspec.ValidationError, raw: msgspec.Raw, spec_type: type[Any]) -> ResourceInvalid:
     message, _, path = str(error).partition(" - at `")
-    path = path.removeprefix("key in ").removeprefix("$").rstrip("`").partition("[...]")[0]  # a map is blamed as a whole
+    path = path.removeprefix("key in ").removeprefix("$").rstrip("`")
+    path = path.partition("[...]")[0]  # a map is blamed as a whole
     if missing := _MISSING.fullmatch(message):
         return ResourceInvalid(f"spec{path}.{missing[1]}", None, "it is required")
     value, schema = msgspec.json.decode(raw), spec_schema(spec_type)
@@ -358,7 +359,7 @@ def _parse_status(raw: msgspec.Raw, status_type: type[Any]) -> Any:
     """Decode leniently: a member that cannot be read is a report lost, and is written anew; the others stand."""
     try:
         members = _without_nulls(msgspec.json.decode(raw))
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         members = None
     if not isinstance(members, dict):
         return status_type()

@@ -179,7 +179,7 @@ NO_FREE_NODE = _reason(
     "NoFreeNode",
     "CP",
     "There are more addresses than fit nodes to hold them.",
-    "Add nodes that match, or lower desiredIPs; `flipop plan` tells which nodes are fit.",
+    "Add nodes that match, or lower desiredIPs.",
 )
 OTHER_REGION = _reason("OtherRegion", "P", "Nodes of other regions are left out.", "Make a pool for each region.")
 PAUSED = _reason("Paused", "CEP", "spec.paused is true: nothing is done.", "Set it to false to go on.")

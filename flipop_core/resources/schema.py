@@ -92,6 +92,7 @@ _DEFINITIONS = (
             _Column("Active", ".status.activeCount", "integer"),
             _Column("Nodes", ".status.candidateCount", "integer"),
             *_READY_COLUMNS,
+            _Column("Addresses", ".status.addresses", wide=True),
             _Column("Allocated", ".status.allocatedIPs", wide=True),
             _AGE,
         ),

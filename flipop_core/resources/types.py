@@ -394,6 +394,10 @@ class FloatingIPPoolStatus(KeeperStatus, frozen=True):
     desired_count: Annotated[int, Meta(description="How many addresses the pool should have.")] = -1
     active_count: Annotated[int, Meta(description="How many are active.")] = -1
     candidate_count: Annotated[int, Meta(description="How many nodes are fit.")] = -1
+    addresses: Annotated[
+        tuple[str, ...],
+        Meta(description="The addresses in use, in order of precedence: the keys of ips but disabled ones."),
+    ] = ()
 
 
 class NodeDNSRecordSetSpec(Resource, frozen=True):

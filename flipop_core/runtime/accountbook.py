@@ -32,8 +32,17 @@ from flipop_core.runtime.workqueue import WorkQueue
 _KIND = "Account"
 
 _Provider = TypeVar("_Provider", bound=Verifiable)
+_Provider_contra = TypeVar("_Provider_contra", contravariant=True)
 
 _log = get_logger(__name__)
+
+
+class _Caller(Protocol[_Provider_contra]):
+    """An account whose calls can be made through another provider object."""
+
+    def use(self, provider: _Provider_contra) -> None: ...
+
+    def accepted(self) -> None: ...
 
 
 class Listener(AccountListener, Protocol):
@@ -214,7 +223,7 @@ class AccountBook:
         ref: AccountRef,
         values: Mapping[str, str],
         build: Callable[..., _Provider],
-        account: Account | FirewallAccount,
+        account: _Caller[_Provider],
     ) -> None:
         try:
             provider = build(ref.provider, region=ref.region, credentials=values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from flipop_core.errors import FlipopError
-from flipop_core.model import Applied, Created, Key
+from flipop_core.model import Applied, Created, Key, NodeView
 from flipop_core.plan.actions import (
     AssignAddress,
     CreateAddress,
@@ -40,7 +40,7 @@ class AddressEvents:
     def __init__(self, kinds: Mapping[str, AddressKind], recorder: EventRecorder) -> None:
         self._kinds = kinds
         self._recorder = recorder
-        self._nodes: dict[str, Reference] = {}
+        self._nodes: dict[str, NodeView] = {}  # by provider ID
         self._moving: dict[tuple[Key, str], ProviderAction] = {}
         self._held: dict[Key, _Held] = {}
 
@@ -50,9 +50,7 @@ class AddressEvents:
             return
         if len(self._nodes) > _MOST_NODES:
             self._nodes.clear()
-        for view in observed.nodes.values():
-            if view.provider_id:
-                self._nodes[view.provider_id] = reference_to_node(view.name, view.uid)
+        self._nodes.update({view.provider_id: view for view in observed.nodes.values() if view.provider_id})
 
     def forget(self, key: Key) -> None:
         """Forget a resource that is gone."""
@@ -77,11 +75,11 @@ class AddressEvents:
         match action:
             case AssignAddress():
                 note = f"{action.address} {'assigned' if done else 'being assigned'} to node {action.node}"
-                kind.event(pool, reasons.ADDRESS_ASSIGNED, note, related=self._nodes.get(action.provider_id))
+                kind.event(pool, reasons.ADDRESS_ASSIGNED, note, related=self._reference(action.provider_id))
             case UnassignAddress():
                 node = self._name(action.provider_id)
                 note = f"{action.address} {'taken' if done else 'being taken'} off node {node}: {action.reason}"
-                kind.event(pool, reasons.ADDRESS_UNASSIGNED, note, related=self._nodes.get(action.provider_id))
+                kind.event(pool, reasons.ADDRESS_UNASSIGNED, note, related=self._reference(action.provider_id))
             case DeleteAddress():
                 kind.event(pool, reasons.ADDRESS_DELETED, f"{action.address} {'deleted' if done else 'being deleted'}")
             case _:
@@ -123,7 +121,7 @@ class AddressEvents:
 
     def _failed(self, pool: PoolView, action: ProviderAction, note: str) -> None:
         node = action.provider_id if isinstance(action, AssignAddress | UnassignAddress) else None
-        related = self._nodes.get(node) if node is not None else None
+        related = self._reference(node) if node is not None else None
         self._kinds[pool.kind].event(pool, reasons.ACTION_FAILED, note, warning=True, related=related)
         if node is not None:
             self._tell(pool, node, reasons.ADDRESS_FAILED, f"{pool.key}: {note}", kind="Warning")
@@ -183,10 +181,14 @@ class AddressEvents:
 
     def _name(self, provider_id: str) -> str:
         node = self._nodes.get(provider_id)
-        return node["name"] if node is not None else provider_id
+        return node.name if node is not None else provider_id
+
+    def _reference(self, provider_id: str) -> Reference | None:
+        node = self._nodes.get(provider_id)
+        return reference_to_node(node.name, node.uid) if node is not None else None
 
     def _tell(self, pool: PoolView, provider_id: str, reason: str, note: str, *, kind: EventType = "Normal") -> None:
-        node = self._nodes.get(provider_id)
+        node = self._reference(provider_id)
         if node is not None:
             self._recorder.record(node, reason, note, kind=kind, related=reference_to(pool.kind, pool.metadata))
 

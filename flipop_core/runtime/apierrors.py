@@ -64,7 +64,7 @@ def error_of_event(action: str, event_object: msgspec.Raw) -> ClusterError:
     """Return the error for the Status in an ERROR event of a watch."""
     try:
         answer = _STATUS.decode(event_object)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return ClusterUnavailable(f"{action}: an ERROR event without a readable Status: {error}")
     return _error(action, answer.code or 0, answer, retry_after=None, resume=True)
 

@@ -7,12 +7,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from typing import TypeVar
 
-from flipop_core.errors import OutcomeUnknown, ProviderError, Unavailable
+from flipop_core.config import without_secrets
+from flipop_core.errors import OutcomeUnknown, ProviderError, Unavailable, one_line
 from flipop_core.loggers import carried_logger, get_logger
 from flipop_core.model import Key
 from flipop_core.runtime.metrics import Metrics
 
 T = TypeVar("T")
+
+_MESSAGE_MAX_LENGTH = 1000
 
 _log = get_logger(__name__)
 
@@ -49,6 +52,8 @@ class Calls:
             kind = Unavailable if read else OutcomeUnknown
             result = kind(f"{type(error).__name__} in the provider plugin", provider=self._name, operation=call)
         failed = isinstance(result, ProviderError)
+        if isinstance(result, ProviderError):
+            result.message = one_line(without_secrets(result.message))[:_MESSAGE_MAX_LENGTH]  # it goes into conditions
         self._metrics.provider_call(self._name, call, owner, failed=failed, seconds=self._clock() - started)
         return result
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from flipop_core.cluster import EVENTS, NODES, KubeAPI
-from flipop_core.errors import FlipopError, ObjectNotFound
+from flipop_core.errors import FlipopError, ObjectNotFound, one_line
 from flipop_core.loggers import get_logger
 from flipop_core.resources.parse import Metadata
 from flipop_core.resources.types import API_VERSION
@@ -99,7 +99,7 @@ class EventRecorder:
         An object without namespace has its events in ``default``, where kubectl looks for them.
         """
         now = self._clock()
-        note = _shortened(note)
+        note = _shortened(one_line(note))
         key = (_identity(regarding), reason, kind, _identity(related) if related is not None else "", note)
         series = self._find(key, now)
         if series is None:

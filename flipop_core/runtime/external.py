@@ -59,16 +59,16 @@ class ExternalElection:
 
     def follow(self, on_started: Callable[[], None], on_stopped: Callable[[], None]) -> Leadership:
         """Return the leadership of one controller. This is an `Election`."""
-        return _Follower(self, LeaseFence(self._name, self._clock), on_started, on_stopped)
+        return _Follower(LeaseFence(self._name, self._clock), self._add, self._remove, on_started, on_stopped)
 
-    def add(self, follower: _Follower) -> None:
+    def _add(self, follower: _Follower) -> None:
         """Begin to tell ``follower`` of changes, the present state included."""
         with self._changed:
             self._followers.append(follower)
             if self.is_leader:
                 follower.lead(self._until)
 
-    def remove(self, follower: _Follower) -> None:
+    def _remove(self, follower: _Follower) -> None:
         """Tell ``follower`` that it leads no more, and nothing afterwards. Idempotent."""
         with self._changed:
             if follower in self._followers:
@@ -101,13 +101,15 @@ class _Follower:
 
     def __init__(
         self,
-        election: ExternalElection,
         fence: LeaseFence,
+        begin: Callable[[_Follower], None],
+        end: Callable[[_Follower], None],
         on_started: Callable[[], None],
         on_stopped: Callable[[], None],
     ) -> None:
-        self._election = election
         self._fence = fence
+        self._begin = begin
+        self._end = end
         self._on_started = on_started
         self._on_stopped = on_stopped
         self._leading = False
@@ -121,10 +123,10 @@ class _Follower:
         return self._fence.remaining_seconds() > 0
 
     def start(self) -> None:
-        self._election.add(self)
+        self._begin(self)
 
     def release(self) -> None:
-        self._election.remove(self)
+        self._end(self)
 
     def lead(self, until: float) -> None:
         if self._leading:

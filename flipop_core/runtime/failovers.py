@@ -59,7 +59,14 @@ class Failovers:
                 continue
             if nodes is None:
                 nodes = {node.provider_id: node for node in observed.nodes.values() if node.provider_id}
-            now[address] = _outage(observed, holder, nodes.get(holder), known, pod_lost_at, node_lost_at, wall)
+            known = known if known is not None and known.provider_id == holder else None
+            node = nodes.get(holder)
+            if node is not None:
+                outage: Outage | None = _unfit(observed, node, known, pod_lost_at, wall)
+            else:
+                outage = known or _gone(observed, address, holder, node_lost_at, wall)
+            if outage is not None:
+                now[address] = outage
         if now:
             self._open[observed.key] = now
 
@@ -79,26 +86,22 @@ class Failovers:
         self._open.clear()
 
 
-def _outage(
-    observed: PoolObservation,
-    holder: str,
-    node: NodeView | None,
-    known: Outage | None,
-    pod_lost_at: LostAt,
-    node_lost_at: LostAt,
-    wall: float,
-) -> Outage:
-    known = known if known is not None and known.provider_id == holder else None
-    if node is None:
-        if known is not None:
-            return known  # it failed before it was removed
-        return Outage(holder, "node-gone", _believed(node_lost_at(holder), None, wall))
+def _gone(observed: PoolObservation, address: str, holder: str, node_lost_at: LostAt, wall: float) -> Outage | None:
+    """Return the outage of an address on what is no node, or none that is selected; None where it never was one."""
+    lost_at, reported = node_lost_at(holder), observed.status.ips.get(address)
+    if lost_at is None and (reported is None or not reported.node_name or reported.provider_id != holder):
+        return None
+    return Outage(holder, "node-gone", _believed(lost_at, None, wall))
+
+
+def _unfit(observed: PoolObservation, node: NodeView, known: Outage | None, pod_lost_at: LostAt, wall: float) -> Outage:
     wrong = next(troubles(node, observed.spec.match, observed.serving, wall), Trouble("other", ""))
     cause = "node-deleted" if node.deleting else _CAUSES[wrong.cause]
     since = pod_lost_at(node.name) if wrong.cause == "pod" else unix_seconds(wrong.since)
     if node.deleting:
         since = unix_seconds(node.deleted_at)
-    return Outage(holder, cause, _believed(since, known if known is not None and known.cause == cause else None, wall))
+    known = known if known is not None and known.cause == cause else None
+    return Outage(node.provider_id, cause, _believed(since, known, wall))
 
 
 def _believed(since: float | None, known: Outage | None, wall: float) -> float:

@@ -136,23 +136,34 @@ class AddressHistory:
             # While it moves, an address is shown on the node that it moves to.
             home = node if before is None and state != "in-progress" else ""
             is_new = before is not None
-            fresh = _Track(state, node, now, is_new, home, now if is_new and state != "active" else None)
-            return self._arrived(key, address, fresh, now) if is_new and state == "active" else fresh
+            home = node if state == "active" else home  # created there, or there before anyone asked
+            left_at = now if is_new and state != "active" else None
+            return _Track(state, node, now, is_new, home, left_at, _guess(state, node, home, ""))
         if (old.state, old.node) == (state, node):
             return old
         left_at = old.left_at if old.left_at is not None or old.state != "active" or state == "active" else now
-        guess = {"no-match": "the node was not fit", "unassigned": "it was on no node"}.get(state, old.guess)
+        guess = _guess(state, node, old.home, old.guess)
         track = replace(old, state=state, node=node, since=now, exact=True, left_at=left_at, guess=guess)
         return self._arrived(key, address, track, now) if state == "active" else track
 
     def _arrived(self, key: Key, address: str, track: _Track, now: float) -> _Track:
         cause = self._causes.get(key, {}).pop(address, None)
-        if track.node != track.home:
+        # An address whose node was not known may have been there all the time.
+        if track.node != track.home and (track.home or cause is not None or track.guess):
             beginnings = [moment for moment in (track.left_at, cause.at if cause else None) if moment is not None]
             seconds = max(0.0, now - min(beginnings)) if beginnings else None
             why = cause.why if cause is not None and cause.why else track.guess
             self._moves.append(AddressMove(key, address, track.home, track.node, why, now, seconds))
         return replace(track, home=track.node, left_at=None, guess="")
+
+
+def _guess(state: str, node: str, home: str, before: str) -> str:
+    """Say why an address moves, as far as its states tell."""
+    if state == "no-match":
+        return "the node was not fit"
+    if state == "unassigned" or (state == "in-progress" and node and not home):
+        return "it was on no node"
+    return before
 
 
 def _why(observed: PoolObservation, provider_id: str | None, wall: float) -> str:

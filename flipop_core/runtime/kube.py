@@ -301,7 +301,7 @@ class HTTPKubeAPI:
         body = self._call(request, timeout_seconds)
         try:
             answer = _LIST.decode(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise ClusterUnavailable(f"{request.action}: the answer is no list: {error}") from error
         metadata = answer.metadata
         return ListPage(answer.items or (), metadata.resource_version or "", metadata.continue_token or "")

@@ -55,7 +55,7 @@ class HTTPWatch:
             for line in self._lines():
                 try:
                     event = _EVENT.decode(line)
-                except (msgspec.DecodeError, RecursionError) as error:
+                except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                     raise ClusterUnavailable(f"{self._action}: a line that is no watch event: {error}") from error
                 yield event
                 if self._closed:

@@ -54,8 +54,7 @@ from flipop_core.runtime.livemetrics import WatchMetrics, build_info, queue_fami
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.overview import held_address
-from flipop_core.runtime.page.app import StatusPage
-from flipop_core.runtime.page.facts import FactsSource
+from flipop_core.runtime.page.facts import status_page
 from flipop_core.runtime.poolaccounts import PoolAccounts
 from flipop_core.runtime.pooldemand import PoolDemand
 from flipop_core.runtime.poolrecords import PoolRecords
@@ -241,7 +240,7 @@ class Manager:
                 registry=self.metrics.registry,
                 healthy=self.unhealthy,
                 ready=self.unready,
-                page=self._page(),
+                page=status_page(self, self._identity, self._clocks),
             )
         self.pools.store.when_synced(self._listed)
         self.pools.start()
@@ -299,22 +298,6 @@ class Manager:
         """Return what is read off the parts when it is scraped, without the lock."""
         limits = rate_limit_families(self.accounts.rate_limits(), time.monotonic())
         return [*queue_families(self.queue), *self._watch_metrics.families(), *limits, *self._build_info]
-
-    def _page(self) -> StatusPage:
-        facts = FactsSource(
-            lock=self.lock,
-            pools=self.pools.store.values,
-            routed_ips=self.routing.routed_ips.store.values,
-            record_sets=self.record_sets.store.values,
-            leadership=self.leadership,
-            identity=self._identity,
-            unready=self.unready,
-            accounts=self.accounts,
-            verification=self.verification,
-            history=self.history,
-            clocks=self._clocks,
-        )
-        return StatusPage(facts, monotonic=self._clocks.monotonic, wall=self._clocks.wall)
 
     # -- threads -----------------------------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ FAILOVER_SECONDS = Definition(
     notes="Begins at the cluster's own time of the cause (a condition's transition, a taint's or a deletion's time, in "
     "whole seconds), else when it was seen. Grace periods and waiting for a free node are part of it. `cause`: "
     "`node-not-ready`, `node-deleted`, `node-gone` (deleted, or not selected any more), `pod-not-ready`, `cordoned`, "
-    "`other` (a taint).",
+    "`other` (a taint). A first assignment, and one away from what never was a node of the pool, is none.",
     buckets=FAILOVER_BUCKETS,
 )
 HELD_MOVES = Definition(

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from flipop_core.model import Key
 from flipop_core.runtime import metricdefs
 from flipop_core.runtime.poolmetrics import ObjectMetrics, PoolSample
-from flipop_core.runtime.series import Distribution, Values
+from flipop_core.runtime.series import Distribution, Values, empty_family
 
 __all__ = ["Metrics", "PoolSample", "Source"]
 
@@ -174,7 +174,9 @@ class _Collector(Collector):
         return self._metrics.families()
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # asked for when it is registered, before the sources are there
+        """Return empty families: two controllers in one registry would show each metric twice, and are refused."""
+        definitions = (definition for group in metricdefs.GROUPS.values() for definition in group)
+        return [empty_family(definition) for definition in definitions]
 
 
 def _one(series: Values | Distribution) -> Source:

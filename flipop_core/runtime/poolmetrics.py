@@ -71,8 +71,8 @@ class ObjectMetrics:
     def families(self) -> list[Metric]:
         """Return the families of all objects."""
         with self._lock:
-            samples = {} if self.hidden else dict(self._samples)
-            records = [] if self.hidden else list(self._records.values())
+            samples = {} if self.hidden else dict(sorted(self._samples.items()))
+            records = [] if self.hidden else sorted(self._records.values())
             assignments, errors = dict(self._assignments), dict(self._assignment_errors)
         counts: dict[Labels, float] = dict(records)
         families: list[Metric] = []
@@ -80,7 +80,7 @@ class ObjectMetrics:
             of_kind = {key: sample for key, sample in samples.items() if key.kind == kind}
             families += _address_families(kind, of_kind, assignments, errors)
         held: dict[Labels, float] = {
-            (*key, reason): count for key, sample in samples.items() for reason, count in sample.held.items()
+            (*key, reason): count for key, sample in samples.items() for reason, count in sorted(sample.held.items())
         }
         return [*families, single_values(RECORDS, counts), single_values(HELD_MOVES, held)]
 
@@ -102,7 +102,7 @@ def _address_families(
         unfulfilled[where] = sample.unfulfilled
         nodes[*where, "available"] = len(sample.status.assignable_nodes)
         nodes[*where, "assigned"] = sum(bool(status.provider_id) for status in sample.status.ips.values())
-        for text, status in sample.status.ips.items():
+        for text, status in sorted(sample.status.ips.items()):
             labels = (key.namespace, key.name, text, sample.provider, sample.dns)
             errors[labels] = assignment_errors.get((key, text), 0)
             assigned[labels] = assignments.get((key, text), 0)

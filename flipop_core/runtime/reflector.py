@@ -242,7 +242,7 @@ class Reflector(Generic[T]):
             raise error_of_event(f"watch {self.query.resource.plural}", event.object)
         try:
             metadata = _OBJECT.decode(event.object).metadata
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             self._skip(("", ""), error)
             return
         version = _number(metadata.resource_version)
@@ -430,6 +430,6 @@ def _number(resource_version: str) -> int:
 def _key_of(item: msgspec.Raw) -> ObjectKey:
     try:
         metadata = _OBJECT.decode(item).metadata
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return "", ""
     return metadata.namespace, metadata.name

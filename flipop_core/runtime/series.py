@@ -25,7 +25,7 @@ Labels = tuple[str, ...]
 
 
 def single_values(definition: Definition, values: Mapping[Labels, float]) -> Metric:
-    """Return the family of a gauge, counter or untyped metric with these values, sorted by label values."""
+    """Return the family of a gauge, counter or untyped metric with these values, in their order."""
     family: CounterMetricFamily | GaugeMetricFamily | UnknownMetricFamily
     match definition.type:
         case "counter":
@@ -35,9 +35,16 @@ def single_values(definition: Definition, values: Mapping[Labels, float]) -> Met
             family = UnknownMetricFamily(definition.name, definition.help, labels=definition.labels)
         case _:
             family = GaugeMetricFamily(definition.name, definition.help, labels=definition.labels)
-    for labels, value in sorted(values.items()):
+    for labels, value in values.items():
         family.add_metric(labels, value)
     return family
+
+
+def empty_family(definition: Definition) -> Metric:
+    """Return the family of a metric without samples."""
+    if definition.type == "histogram":
+        return HistogramMetricFamily(definition.name, definition.help, labels=definition.labels)
+    return single_values(definition, {})
 
 
 class _Series:
@@ -77,7 +84,7 @@ class Values(_Series):
     def family(self) -> Metric:
         """Return what a scrape shows."""
         with self._lock:
-            values = dict(self._values)
+            values = dict(sorted(self._values.items()))
         return single_values(self.definition, values)
 
 
@@ -94,16 +101,19 @@ class Distribution(_Series):
     def observe(self, seconds: float, labels: Labels = ()) -> None:
         """Count one observation; one below 0, as clocks that differ make it, is 0."""
         seconds = max(0.0, seconds)
-        self.declare(labels)
         with self._lock:
+            self._declare(labels)
             self._counts[labels][bisect_left(self._bounds, seconds)] += 1
             self._sums[labels] += seconds
 
     def declare(self, labels: Labels = ()) -> None:
         """Let a histogram be seen before its first observation, so that a rate of it counts that one."""
         with self._lock:
-            self._counts.setdefault(labels, [0] * len(self._names))
-            self._sums.setdefault(labels, 0.0)
+            self._declare(labels)
+
+    def _declare(self, labels: Labels) -> None:
+        self._counts.setdefault(labels, [0] * len(self._names))
+        self._sums.setdefault(labels, 0.0)
 
     def forget(self, owners: Collection[Key]) -> None:
         """Drop all that has the labels of these objects."""

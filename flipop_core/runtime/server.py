@@ -1,4 +1,4 @@
-"""The HTTP server: /metrics, /healthz and /readyz, read-only."""
+"""The HTTP server: /metrics, /healthz, /readyz and the status page, read-only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
 from waitress.server import create_server
 
 from flipop_core.errors import ConfigError
@@ -29,6 +31,30 @@ class Page(Protocol):
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer a GET or HEAD request."""
         ...
+
+
+MAX_CONNECTIONS = 100
+"""Open at once; a further one displaces the oldest that is not being answered just now."""
+
+
+class _Parser(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
+    """Lets each request be the last of its connection: no thread is kept by requests whose answers nobody reads."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        self.headers["CONNECTION"] = "close"
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
+    """A connection. Waitress would accept no further one while idle ones are open, and probes would starve."""
+
+    parser_class = _Parser
+
+    def __init__(self, server: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(server, *arguments, **options)
+        others = [each for each in server.active_channels.values() if each is not self and not each.requests]
+        if len(server.active_channels) > MAX_CONNECTIONS and others:
+            min(others, key=lambda channel: channel.creation_time).handle_close()
 
 
 class StatusServer:
@@ -57,11 +83,13 @@ class StatusServer:
             threads=4,
             ident="flipop",
             channel_timeout=30,
-            connection_limit=100,
+            connection_limit=2 * MAX_CONNECTIONS,
             max_request_body_size=4096,
             max_request_header_size=16384,
+            asyncore_use_poll=True,  # select knows no file descriptor from 1,024 on
         )
-        self.port: int = self._server.effective_port
+        self._server.channel_class = _Channel
+        self.port = int(self._server.effective_port)
         self._thread = threading.Thread(target=with_logger(self._serve), name="status-server", daemon=True)
         self._thread.start()
 

@@ -31,7 +31,7 @@ declared capabilities are true             ``test_capabilities_are_constant``, `
                                            ``test_full_node_is_in_use``, ``test_every_declared_family_can_be_created``
 =========================================  ===========================================================================
 
-The kit itself needs no pytest, only what runs it does. It is the test suite of the providers that come with flipop.
+The kit itself needs no pytest, only what runs it does. All providers that come with flipop pass it.
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from flipop_core.providers import DNSProvider, ProviderFactory, RecordSet
 from flipop_core.testing.harness import FaultKind, expect, not_exercised
+
+T = TypeVar("T")
 
 
 class DNSProviderHarness(Protocol):
@@ -87,7 +89,7 @@ def need_dns_fault(harness: DNSProviderHarness, kind: FaultKind) -> None:
         not_exercised(f"the harness cannot make the fault {kind!r}")
 
 
-def in_time(harness: DNSProviderHarness, operation: str, call: Callable[[], object]) -> object:
+def in_time(harness: DNSProviderHarness, operation: str, call: Callable[[], T]) -> T:
     """Return what ``call`` returns; AssertionError when it took over twice the provider's timeout and a second."""
     limit_seconds = 2 * harness.timeout_seconds + 1.0
     start = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import TypeVar
 
 from flipop_core.errors import AccessDenied, NotFound, OutcomeUnknown, ProviderError, RateLimited, Rejected, Unavailable
 from flipop_core.providers import Firewall, FirewallProvider, FirewallRule
@@ -28,6 +29,8 @@ from flipop_core.testing.harness import (
 )
 from flipop_core.testing.rules_faults import RETRY_AFTER_SECONDS
 from flipop_core.testing.rules_verify import VerificationRules, passes
+
+T = TypeVar("T")
 
 
 class _Scene:
@@ -75,12 +78,13 @@ class FirewallFaultRules:
     """Rules of what a firewall provider does when something goes wrong."""
 
     def test_firewall_rate_limit_tells_its_seconds(self, harness: FirewallProviderHarness) -> None:
-        """A 429 raises RateLimited with the seconds that the provider asked for, and nothing is done or repeated."""
+        """A 429 raises RateLimited with the seconds asked for, at once: nothing is done, repeated or waited for."""
         need_firewall_fault(harness, "rate_limited")
         scene = _Scene(harness)
         for operation, call in scene.calls().items():
             harness.fail_next(operation, "rate_limited", retry_after_seconds=RETRY_AFTER_SECONDS)
-            error = raises(RateLimited, call, f"a rate limit met by {operation} is RateLimited")
+            rule_text = f"a rate limit met by {operation} is RateLimited"
+            error = _in_time(harness, operation, partial(raises, RateLimited, call, rule_text))
             off = abs(error.retry_after_seconds - RETRY_AFTER_SECONDS)
             expect(off <= 1.5, f"{operation} was told {RETRY_AFTER_SECONDS:g} s and says {error.retry_after_seconds:g}")
         scene.is_untouched("rate-limited operations")
@@ -160,7 +164,7 @@ class FirewallVerificationRules(VerificationRules):
         passes(harness, lambda: harness.state(scene.name))
 
 
-def _in_time(harness: FirewallProviderHarness, operation: str, call: Callable[[], object]) -> object:
+def _in_time(harness: FirewallProviderHarness, operation: str, call: Callable[[], T]) -> T:
     """Return what ``call`` returns; AssertionError when it took over twice the provider's timeout and a second."""
     limit_seconds = 2 * harness.timeout_seconds + 1.0
     start = time.monotonic()

@@ -35,6 +35,7 @@ class Helm:
             **{f"HELM_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")},
             "KUBECONFIG": str(kubeconfig or home / "none"),
             "HOME": str(home),
+            "GOGC": "off",  # each call ends before there is much to collect
         }
 
     def on(self, kubeconfig: Path) -> Helm:

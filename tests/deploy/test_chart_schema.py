@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
-from .charts import Helm, nested
+from .charts import CHART, Helm, nested, only
+
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 
 REFUSED: tuple[tuple[str, Any, str], ...] = (
     # a dotted path, a value, and what the refusal names where that is not the path itself
@@ -118,11 +121,21 @@ def test_two_replicas_need_the_lease(helm: Helm) -> None:
     assert helm.template({**off, "replicaCount": 1})
 
 
-@pytest.mark.parametrize(
-    "path", ["podSecurityContext.runAsUser", "resources.limits", "podDisruptionBudget.minAvailable"]
-)
-def test_a_default_may_be_taken_away(helm: Helm, path: str) -> None:
-    assert helm.template({}, f"--set={path}=null")
+def test_what_the_chart_can_do_without_may_be_taken_away(helm: Helm) -> None:
+    """With null, as OpenShift wants it for the user's number."""
+    needed = {"crds", "credentials", "image", "controller", "leaderElection", "http", "service", "serviceAccount"}
+    needed |= {"rbac", "podDisruptionBudget", "networkPolicy", "metrics", "grafanaDashboard", "tests"}
+    needed |= {"replicaCount", "terminationGracePeriodSeconds"}
+    for name in needed:
+        assert f"missing property '{name}'" in helm.refusal({name: None})
+    optional = [name for name in VALUES if name not in needed]
+    documents = helm.template({}, *(f"--set={name}=null" for name in optional))
+    spec = only(documents, "Deployment")["spec"]["template"]["spec"]
+    assert spec["securityContext"] == {}
+    assert spec["containers"][0]["livenessProbe"] == {"httpGet": {"path": "/healthz", "port": "http"}}
+    openshift = helm.template({}, "--set=podSecurityContext.runAsUser=null", "--set=podSecurityContext.runAsGroup=null")
+    security = only(openshift, "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert security == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_values_of_a_parent_chart_pass(helm: Helm) -> None:

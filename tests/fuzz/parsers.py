@@ -91,7 +91,7 @@ def plain_object(kind: str, raw: bytes) -> None:
     """Decode what Kubernetes itself defines: a view that can be a key, or a DecodeError."""
     try:
         view = PLAIN[kind](raw)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         assert len(str(error)) <= MESSAGE_MAX_LENGTH
         return
     assert hash(view) == hash(view)

@@ -28,6 +28,7 @@ SECRETS = {
 }
 KEY = "AKIAFUZZ0123456789AB"
 TIMEOUT_SECONDS = 2.0
+RECORDING_SECONDS = 30.0
 RULE = FirewallRule("tcp", 443)
 
 
@@ -35,7 +36,7 @@ class Case(NamedTuple):
     """A call of a provider, and what was answered to its requests."""
 
     name: str
-    build: Callable[[str], Any]
+    build: Callable[[str, float], Any]
     call: Callable[[Any], object]
     exchanges: tuple[Exchange, ...]
 
@@ -43,25 +44,25 @@ class Case(NamedTuple):
         return self.name
 
 
-def context(url: str, *variables: str, **options: Any) -> ProviderContext:
+def context(url: str, seconds: float, *variables: str, **options: Any) -> ProviderContext:
     """Return what a provider is built with."""
     credentials = {name: SECRETS.get(name, KEY) for name in variables}
-    return ProviderContext(credentials, endpoint=url, timeout_seconds=TIMEOUT_SECONDS, **options)
+    return ProviderContext(credentials, endpoint=url, timeout_seconds=seconds, **options)
 
 
-def digitalocean(url: str) -> ProviderContext:
+def digitalocean(url: str, seconds: float) -> ProviderContext:
     """Return DigitalOcean's."""
-    return context(url, "DIGITALOCEAN_ACCESS_TOKEN", region="nyc3")
+    return context(url, seconds, "DIGITALOCEAN_ACCESS_TOKEN", region="nyc3")
 
 
-def cloudflare(url: str) -> ProviderContext:
+def cloudflare(url: str, seconds: float) -> ProviderContext:
     """Return Cloudflare's."""
-    return context(f"{url}/client/v4", "CLOUDFLARE_TOKEN")
+    return context(f"{url}/client/v4", seconds, "CLOUDFLARE_TOKEN")
 
 
-def aws(url: str) -> ProviderContext:
+def aws(url: str, seconds: float) -> ProviderContext:
     """Return that of AWS, with a session's token."""
-    return context(url, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", region="us-east-1")
+    return context(url, seconds, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", region="us-east-1")
 
 
 class Recorder:
@@ -70,9 +71,9 @@ class Recorder:
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
 
-    def case(self, name: str, server: str, build: Callable[[str], Any], call: Callable[[Any], object]) -> Case:
+    def case(self, name: str, server: str, build: Callable[[str, float], Any], call: Callable[[Any], object]) -> Case:
         """Return a call with what its server, which ends in ``server``, answers now."""
-        provider = build(self._replay.url)
+        provider = build(self._replay.url, RECORDING_SECONDS)
         exchanges = self._replay.record(server, functools.partial(call, provider))
         assert exchanges, name
         assert all(200 <= each.answer.status < 300 for each in exchanges), (name, exchanges)
@@ -87,8 +88,8 @@ def digitalocean_cases(recorder: Recorder, server: DigitalOceanServer) -> Iterat
     address = account.add_address()
     make = functools.partial(recorder.case, server=server.url)
 
-    def ips(url: str) -> Any:
-        return flipop_do.build_ip_provider(digitalocean(url))
+    def ips(url: str, seconds: float) -> Any:
+        return flipop_do.build_ip_provider(digitalocean(url, seconds))
 
     yield make("do list", build=ips, call=lambda ip: ip.list_addresses([address]))
     yield make("do describe", build=ips, call=lambda ip: ip.describe([address]))
@@ -97,10 +98,10 @@ def digitalocean_cases(recorder: Recorder, server: DigitalOceanServer) -> Iterat
     yield make("do create", build=ips, call=lambda ip: ip.create(CreateRequest("c1", provider_id=other)))
     server.domains.add("example.com")
 
-    def dns(url: str) -> Any:
-        return flipop_do.build_dns_provider(digitalocean(url))
+    def dns(url: str, seconds: float) -> Any:
+        return flipop_do.build_dns_provider(digitalocean(url, seconds))
 
-    assert isinstance(dns(server.url), DomainRecordSets)
+    assert isinstance(dns(server.url, RECORDING_SECONDS), DomainRecordSets)
     wanted = RecordSet("www.example.com", "A", 60, ("192.0.2.1",))
     yield make("do dns ensure", build=dns, call=lambda each: each.ensure_record_set("example.com", wanted))
     changed = RecordSet("www.example.com", "A", 60, ("192.0.2.2", "192.0.2.3"))
@@ -109,10 +110,10 @@ def digitalocean_cases(recorder: Recorder, server: DigitalOceanServer) -> Iterat
     yield make("do dns delete", build=dns, call=lambda each: each.delete_record_set("example.com", wanted.name, "A"))
     server.firewalls.add("edge")
 
-    def firewalls(url: str) -> Any:
-        return flipop_do.build_firewall_provider(digitalocean(url))
+    def firewalls(url: str, seconds: float) -> Any:
+        return flipop_do.build_firewall_provider(digitalocean(url, seconds))
 
-    firewall = firewalls(server.url).get_firewall("edge")
+    firewall = firewalls(server.url, RECORDING_SECONDS).get_firewall("edge")
     yield make("do firewall get", build=firewalls, call=lambda each: each.get_firewall("edge"))
     yield make("do firewall rules", build=firewalls, call=lambda each: each.add_rules(firewall, [RULE]))
     yield make("do firewall nodes", build=firewalls, call=lambda each: each.add_nodes(firewall, [node]))
@@ -124,8 +125,8 @@ def cloudflare_cases(recorder: Recorder, server: CloudflareServer) -> Iterator[C
     server.account.add_zone(zone)
     make = functools.partial(recorder.case, server=server.url.removesuffix("/client/v4"))
 
-    def dns(url: str) -> Any:
-        return flipop_cloudflare.build_dns_provider(cloudflare(url))
+    def dns(url: str, seconds: float) -> Any:
+        return flipop_cloudflare.build_dns_provider(cloudflare(url, seconds))
 
     name = "www.example.com"
     one, two = (RecordSet(name, "A", 60, values) for values in (("192.0.2.1",), ("192.0.2.2", "192.0.2.3")))
@@ -143,8 +144,8 @@ def aws_cases(recorder: Recorder, server: AWSServer) -> Iterator[Case]:
     address = account.add_address()
     make = functools.partial(recorder.case, server=server.url)
 
-    def ips(url: str) -> Any:
-        return flipop_aws.build_ip_provider(aws(url))
+    def ips(url: str, seconds: float) -> Any:
+        return flipop_aws.build_ip_provider(aws(url, seconds))
 
     def assign_known(provider: Any) -> object:
         return provider.assign(address, node)
@@ -158,8 +159,8 @@ def aws_cases(recorder: Recorder, server: AWSServer) -> Iterator[Case]:
     yield make("aws delete", build=ips, call=lambda ip: ip.delete(address))
     zone = account.add_zone("example.com")
 
-    def dns(url: str) -> Any:
-        return build_route53(aws(url))
+    def dns(url: str, seconds: float) -> Any:
+        return build_route53(aws(url, seconds))
 
     wanted = RecordSet("www.example.com", "A", 60, ("192.0.2.1",))
     yield make("aws dns ensure", build=dns, call=lambda each: each.ensure_record_set("example.com", wanted))
@@ -167,10 +168,10 @@ def aws_cases(recorder: Recorder, server: AWSServer) -> Iterator[Case]:
     yield make("aws dns delete", build=dns, call=lambda each: each.delete_record_set("example.com", wanted.name, "A"))
     account.add_group("edge")
 
-    def groups(url: str) -> Any:
-        return flipop_aws.build_firewall_provider(aws(url))
+    def groups(url: str, seconds: float) -> Any:
+        return flipop_aws.build_firewall_provider(aws(url, seconds))
 
-    firewall: Firewall = groups(server.url).get_firewall("edge")
+    firewall: Firewall = groups(server.url, RECORDING_SECONDS).get_firewall("edge")
     yield make("aws group get", build=groups, call=lambda each: each.get_firewall("edge"))
     yield make("aws group rules", build=groups, call=lambda each: each.add_rules(firewall, [RULE]))
     yield make("aws group nodes", build=groups, call=lambda each: each.add_nodes(firewall, [node]))

@@ -86,8 +86,8 @@ def test_values_of_a_pool(scene: Scene) -> None:
     where = {"namespace": "default", "name": "web", "provider": "memory", "dns": DNS_NAME}
     assert scene.samples(f"{prefix}_unfulfilled_ips") == [(where, 0.0)]
     assert scene.samples(f"{prefix}_node_status") == [
-        ({**where, "status": "assigned"}, 2.0),
         ({**where, "status": "available"}, 3.0),
+        ({**where, "status": "assigned"}, 2.0),
     ]
     holders = scene.samples(f"{prefix}_ip_node")
     assert {labels["node"] for labels, _ in holders} == {"n1", "n2"}

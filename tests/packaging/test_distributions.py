@@ -99,8 +99,11 @@ class TestMetadata:
 
 def test_an_index_would_take_them(distributions: Distributions, tools: Path) -> None:
     files = [path for name in NAMES for path in (distributions.wheel(name), distributions.sdist(name))]
-    checks = [["twine", "check", "--strict", *files], ["check-wheel-contents", *map(distributions.wheel, NAMES)]]
-    for program, *arguments in checks:
+    checks = {
+        "twine": ["check", "--strict", *map(str, files)],
+        "check-wheel-contents": [str(distributions.wheel(name)) for name in NAMES],
+    }
+    for program, arguments in checks.items():
         done = subprocess.run([tools / program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 

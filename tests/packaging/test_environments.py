@@ -52,6 +52,20 @@ class TestEveryCombination:
         assert sorted({each["name"] for each in document["providers"]}) == sorted(COMBINATIONS[name])
         assert all(not plugin["error"] for plugin in document["plugins"])
 
+    def test_every_module_finds_what_it_imports(self, environment: Find, name: str) -> None:
+        # The kit for tests needs pytest, which is not for users.
+        code = (
+            "import importlib, json, pkgutil\n"
+            "names = [each.name for each in pkgutil.iter_modules() if each.name.startswith('flipop_')]\n"
+            "modules = [m.name for n in names for m in pkgutil.walk_packages(importlib.import_module(n).__path__, n + '.')"
+            " if not m.name.startswith('flipop_core.testing')]\n"
+            "[importlib.import_module(m) for m in modules]\n"
+            "print(json.dumps([names, len(modules)]))"
+        )
+        packages, modules = environment(name).evaluate(code)
+        assert packages == sorted(["flipop_core", *(PLUGINS[extra].replace("-", "_") for extra in COMBINATIONS[name])])
+        assert modules > 100
+
     def test_no_sdk_is_imported_with_the_core_or_to_find_plugins(self, environment: Find, name: str) -> None:
         for code in ("import flipop_core", _DISCOVER):
             loaded = set(environment(name).evaluate(_LOADED.format(code)))

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -80,7 +80,6 @@ def run(
     *,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
-    seconds: int = _SECONDS,
 ) -> str:
     """Run ``command`` and return its standard output. Raises `ToolMissing` with the end of its output if it fails."""
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)

@@ -63,6 +63,7 @@ def test_the_columns_of_a_pool(server: ControlPlane, namespace: str, viewer_toke
         "desiredCount": 2,
         "activeCount": 0,
         "candidateCount": 3,
+        "addresses": ["198.51.100.1", "203.0.113.7"],
         "allocatedIPs": ["203.0.113.7", "203.0.113.8"],
         "conditions": [condition("Degraded", "True", "X"), condition("Ready", "False", "NoCandidates", "none is fit")],
     }
@@ -78,6 +79,7 @@ def test_the_columns_of_a_pool(server: ControlPlane, namespace: str, viewer_toke
         ("Ready", 0),
         ("Reason", 1),
         ("Message", 1),
+        ("Addresses", 1),
         ("Allocated", 1),
         ("Age", 0),
     ]
@@ -91,6 +93,7 @@ def test_the_columns_of_a_pool(server: ControlPlane, namespace: str, viewer_toke
         "False",
         "NoCandidates",
         "none is fit",
+        '["198.51.100.1","203.0.113.7"]',
         '["203.0.113.7","203.0.113.8"]',
     ]
 

@@ -123,6 +123,7 @@ def test_every_field_of_the_types_is_in_the_schema(
             {
                 ".spec.ips",
                 ".spec.match.tolerations",
+                ".status.addresses",
                 ".status.nodeErrors",
                 ".status.assignableNodes",
                 ".status.allocatedIPs",

@@ -302,7 +302,7 @@ def test_credentials_of_a_secret_are_named_by_it(logs: list[Any]) -> None:
     rig.refuse("ip")
     ref = AccountRef("cloud", credentials="default/token")
     with rig.lock:
-        rig.verification.use("ip", ref, rig.registry.ip_provider("cloud"))
+        rig.verification.use("ip", ref, rig.registry.ip_provider("cloud"), lambda: None)
     rig.run_for(0.0)
     hold = rig.verification.denied("ip", ref)
     assert hold is not None
@@ -317,7 +317,7 @@ def test_a_hang_keeps_nobody_waiting_and_is_waited_for_at_the_end() -> None:
     rig.clouds["ip"].faults.add("verify", hang=released)
     provider = InMemoryIPProvider(rig.clouds["ip"], timeout_seconds=10.0)
     with rig.lock:
-        rig.verification.use("ip", REF, provider)
+        rig.verification.use("ip", REF, provider, lambda: None)
     key = rig.queue.get(timeout_seconds=0)
     assert key is not None
     with rig.lock:

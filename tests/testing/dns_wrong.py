@@ -303,6 +303,17 @@ class RateLimitedWithoutSeconds(InMemoryDNSProvider):
             raise RateLimited(error.message, retry_after_seconds=0.0) from error
 
 
+class WaitsWhenRateLimited(InMemoryDNSProvider):
+    """Sits a rate limit out, and reports it after all."""
+
+    def get_record_set(self, zone: str, name: str, record_type: str) -> RecordSet | None:
+        try:
+            return super().get_record_set(zone, name, record_type)
+        except RateLimited:
+            time.sleep(2 * self._timeout_seconds + 1.1)
+            raise
+
+
 class RepeatsWhenRateLimited(InMemoryDNSProvider):
     def ensure_record_set(self, zone: str, record_set: RecordSet, *, scope: Scope = None) -> MutationResult:
         try:

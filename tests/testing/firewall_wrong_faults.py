@@ -31,6 +31,17 @@ class RateLimitedWithoutSeconds(InMemoryFirewallProvider):
             raise RateLimited(error.message, retry_after_seconds=0.0) from error
 
 
+class WaitsWhenRateLimited(InMemoryFirewallProvider):
+    """Sits a rate limit out, and reports it after all."""
+
+    def get_firewall(self, name: str) -> Firewall:
+        try:
+            return super().get_firewall(name)
+        except RateLimited:
+            time.sleep(2 * self._timeout_seconds + 1.1)
+            raise
+
+
 class RepeatsWhenRateLimited(InMemoryFirewallProvider):
     def add_rules(self, firewall: Firewall, rules: Rules) -> MutationResult:
         try:
@@ -131,7 +142,11 @@ WRONG: dict[str, list[type[InMemoryFirewallProvider]]] = {
         LossIsUnavailable,
         RepeatsWhenUnavailable,
     ],
-    "test_firewall_rate_limit_tells_its_seconds": [RateLimitedWithoutSeconds, RepeatsWhenRateLimited],
+    "test_firewall_rate_limit_tells_its_seconds": [
+        RateLimitedWithoutSeconds,
+        RepeatsWhenRateLimited,
+        WaitsWhenRateLimited,
+    ],
     "test_firewall_read_answered_5xx_is_unavailable": [FailedReadIsEmpty],
     "test_firewall_secrets_stay_secret": [ShowsSecretsInRepr, ShowsSecretsInCause],
     "test_lost_firewall_answer_is_unknown": [LossIsUnavailable, LossIsApplied, UndoesAfterLoss],

@@ -192,6 +192,7 @@ _OF_ADDRESSES: Cases = {
     "test_rate_limit_tells_its_seconds": [
         (wrong.RateLimitedWithoutSeconds, DEFAULT),
         (wrong.RepeatsWhenRateLimited, DEFAULT),
+        (wrong.WaitsWhenRateLimited, DEFAULT),
     ],
     "test_read_answered_5xx_is_unavailable": [(wrong.FailedReadIsEmpty, DEFAULT)],
     "test_reads_see_foreign_changes": [(wrong.DescribesFromACache, DEFAULT)],

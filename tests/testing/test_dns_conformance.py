@@ -83,7 +83,11 @@ _OF_RECORD_SETS: dict[str, list[type[InMemoryDNSProvider]]] = {
         wrong.LossIsUnavailable,
         wrong.RepeatsWhenUnavailable,
     ],
-    "test_dns_rate_limit_tells_its_seconds": [wrong.RateLimitedWithoutSeconds, wrong.RepeatsWhenRateLimited],
+    "test_dns_rate_limit_tells_its_seconds": [
+        wrong.RateLimitedWithoutSeconds,
+        wrong.RepeatsWhenRateLimited,
+        wrong.WaitsWhenRateLimited,
+    ],
     "test_dns_read_answered_5xx_is_unavailable": [wrong.FailedReadIsNone],
     "test_dns_secrets_stay_secret": [wrong.ShowsSecretsInRepr, wrong.ShowsSecretsInCause],
     "test_dns_write_answered_5xx_is_unknown": [wrong.LossIsUnavailable, wrong.RepeatsWhenUnavailable],

@@ -257,6 +257,17 @@ class RateLimitedWithoutSeconds(InMemoryIPProvider):
             raise RateLimited(error.message, retry_after_seconds=0.0) from error
 
 
+class WaitsWhenRateLimited(InMemoryIPProvider):
+    """Sits a rate limit out, and reports it after all."""
+
+    def assign(self, address: str, provider_id: str) -> MutationResult:
+        try:
+            return super().assign(address, provider_id)
+        except RateLimited:
+            time.sleep(2 * self._timeout_seconds + 1.1)
+            raise
+
+
 class RepeatsWhenRateLimited(InMemoryIPProvider):
     def create(self, request: CreateRequest) -> Created:
         try:

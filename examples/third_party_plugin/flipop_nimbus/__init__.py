@@ -1,4 +1,4 @@
-"""Nimbus for flipop: floating IPs of servers in a Nimbus project.
+"""Nimbus for flipop: floating IPs of servers in a project at Nimbus.
 
 Install it beside the core and set a token; ``provider: nimbus`` in a ``FloatingIPPool`` then selects it.
 

@@ -1,4 +1,4 @@
-"""Floating IPs of a Nimbus project as a `flipop_core.IPProvider`."""
+"""Floating IPs of a project at Nimbus as a `flipop_core.IPProvider`."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Harness(IPProviderHarness):
 class TestNimbus(IPProviderContract):
     """Every rule, with actions that are done at once, and with such that take their time."""
 
-    @pytest.fixture(params=[0.0, 0.1], ids=["at-once", "asynchronous"])
+    @pytest.fixture(params=[0.0, 0.05], ids=["at-once", "asynchronous"])
     def harness(self, request: pytest.FixtureRequest) -> Iterator[Harness]:
         with NimbusServer(Project(request.param), TOKEN) as server:
             harness = Harness(server)

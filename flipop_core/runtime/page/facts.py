@@ -5,61 +5,43 @@ A standby watches the same resources, so that it shows the same of them; only th
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from flipop_core.plan.limits import Gate
-from flipop_core.resources.parse import PoolView, RecordSetView, RoutedIPView
-from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.clocks import Clocks
-from flipop_core.runtime.history import AddressHistory
-from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
+from flipop_core.runtime.leader import LeaderElector, NoElection
 from flipop_core.runtime.overview import describe
-from flipop_core.runtime.page.app import Facts
+from flipop_core.runtime.page.app import Facts, StatusPage
 from flipop_core.runtime.page.model import AccountFact, Process
-from flipop_core.runtime.verification import Verification
+
+if TYPE_CHECKING:
+    from flipop_core.runtime.manager import Manager
 
 _LOCK_SECONDS = 0.25
+
+
+def status_page(manager: Manager, identity: str, clocks: Clocks) -> StatusPage:
+    """Return the status page of a process, which calls itself ``identity`` in elections."""
+    return StatusPage(FactsSource(manager, identity, clocks), monotonic=clocks.monotonic, wall=clocks.wall)
 
 
 class FactsSource:
     """Returns the facts of this moment when called. Never waits longer than a quarter of a second.
 
-    ``lock`` is the one that accounts are used under: while others hold it, the accounts are shown as they were.
+    While others hold the manager's lock, accounts are shown as they were.
     """
 
-    def __init__(
-        self,
-        *,
-        lock: threading.RLock,
-        pools: Callable[[], Iterable[PoolView]],
-        routed_ips: Callable[[], Iterable[RoutedIPView]],
-        record_sets: Callable[[], Iterable[RecordSetView]],
-        leadership: Leadership,
-        identity: str,
-        unready: Callable[[], str],
-        accounts: AccountBook,
-        verification: Verification,
-        history: AddressHistory,
-        clocks: Clocks,
-    ) -> None:
-        self._lock = lock
-        self._pools = pools
-        self._routed_ips = routed_ips
-        self._record_sets = record_sets
-        self._leadership = leadership
+    def __init__(self, manager: Manager, identity: str, clocks: Clocks) -> None:
+        self._manager = manager
         self._identity = identity
-        self._unready = unready
-        self._accounts = accounts
-        self._verification = verification
-        self._history = history
         self._clocks = clocks
         self._known_accounts: tuple[AccountFact, ...] = ()
 
     def __call__(self) -> Facts:
         """Return what is known now."""
-        leadership = self._leadership
+        manager, leadership = self._manager, self._manager.leadership
         elector = leadership if isinstance(leadership, LeaderElector) else None
         epoch = self._clocks.wall() - self._clocks.monotonic()
         process = Process(
@@ -68,25 +50,27 @@ class FactsSource:
             leading=leadership.is_leader,
             elects=not isinstance(leadership, NoElection),
             holder=elector.holder if elector is not None else "",
-            problem=self._unready(),
+            problem=manager.unready(),
             epoch=epoch,
             accounts=self._account_facts(epoch) if leadership.is_leader else (),
         )
-        overview = describe(self._pools(), self._routed_ips(), self._record_sets())
-        return Facts(overview, process, self._history.read())
+        overview = describe(
+            manager.pools.store.values(), manager.routing.routed_ips.store.values(), manager.record_sets.store.values()
+        )
+        return Facts(overview, process, manager.history.read())
 
     def _account_facts(self, epoch: float) -> tuple[AccountFact, ...]:
-        if self._lock.acquire(timeout=_LOCK_SECONDS):
+        if self._manager.lock.acquire(timeout=_LOCK_SECONDS):
             try:
                 self._known_accounts = tuple(self._read_accounts(epoch))
             finally:
-                self._lock.release()
+                self._manager.lock.release()
         return self._known_accounts
 
     def _read_accounts(self, epoch: float) -> Iterable[AccountFact]:
         now = self._clocks.monotonic()
-        for verdict in self._verification.verdicts():
-            gate = self._accounts.gate(verdict.role, verdict.ref)
+        for verdict in self._manager.verification.verdicts():
+            gate = self._manager.accounts.gate(verdict.role, verdict.ref)
             closed = gate if gate.not_before > now else Gate()
             yield AccountFact(
                 role=verdict.role,

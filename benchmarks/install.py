@@ -1,0 +1,84 @@
+"""What an installation costs: size, import time and memory of the core alone, with each plugin, and with all.
+
+The distributions are built, and installed from their wheels into clean environments, with byte code compiled as pip and
+the image do.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.figures import Figure, Options
+from tests.packaging.distributions import PLUGINS, Distributions, Environment, build, create, installed_bytes
+
+_RESIDENT = "import resource\n{}\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+_DISCOVER = "from flipop_core.registry import ProviderRegistry; r = ProviderRegistry(); r.discover()"
+_RUNTIME = "import flipop_core.runtime.process, flipop_core.runtime.kube, kubernetes.client"
+_BUILD = (
+    "from flipop_core.registry import ProviderRegistry\n"
+    "r = ProviderRegistry({'DIGITALOCEAN_ACCESS_TOKEN': 'x', 'CLOUDFLARE_TOKEN': 'x', 'AWS_ACCESS_KEY_ID': 'x',"
+    " 'AWS_SECRET_ACCESS_KEY': 'x', 'AWS_REGION': 'us-east-1'})\n"
+    "r.discover(); [r.dns_provider(each.name) for plugin in r.plugins for each in plugin.roles.get('dns', ())]"
+)
+_MIB = 2**20
+
+
+def install(options: Options) -> list[Figure]:
+    """Return the figures; see the module."""
+    combinations = {"core alone": (), **{f"core, {name}": (name,) for name in PLUGINS}, "core, all": tuple(PLUGINS)}
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="flipop-install-") as temporary:
+        distributions = build(Path(temporary) / "dist")
+        figures += _wheels(distributions)
+        for number, (title, extras) in enumerate(combinations.items()):
+            environment = create(Path(temporary) / f"env-{number}", distributions, extras)
+            size = installed_bytes(environment) / _MIB
+            _compile(environment)
+            figures.append(Figure(f"{title}: size without byte code", "MiB", (size,)))
+            figures += _costs(title, environment, options.repetitions(10))
+    return figures
+
+
+def _wheels(distributions: Distributions) -> list[Figure]:
+    names = sorted(distributions.directory.glob("*.whl"))
+    return [Figure(f"wheel {path.name.split('-')[0]}", "KiB", (path.stat().st_size / 1024,)) for path in names]
+
+
+def _compile(environment: Environment) -> None:
+    command: list[str | Path] = [environment.python, "-m", "compileall", "-q", "-j", "0", environment.directory / "lib"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _costs(title: str, environment: Environment, repetitions: int) -> list[Figure]:
+    codes = {"import flipop_core": "import flipop_core", "find plugins": _DISCOVER}
+    figures = []
+    for name, code in codes.items():
+        times = tuple(_import_milliseconds(environment, code) for _ in range(repetitions))
+        figures.append(Figure(f"{title}: {name}", "ms", times))
+    times = tuple(_command_milliseconds(environment) for _ in range(repetitions))
+    figures.append(Figure(f"{title}: flipop version", "ms", times))
+    resident = {**codes, "controller and SDKs": f"{_RUNTIME}\n{_BUILD}"}
+    for name, code in resident.items():
+        memory = _resident_mebibytes(environment, code)
+        figures.append(Figure(f"{title}: {name}, RSS", "MiB", (memory,)))
+    return figures
+
+
+def _import_milliseconds(environment: Environment, code: str) -> float:
+    """Return what ``code`` takes in a new interpreter, without that one's own start."""
+    script = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+    return float(environment.evaluate(script)) * 1000
+
+
+def _command_milliseconds(environment: Environment) -> float:
+    """Return what the command takes from the start of the process to its end."""
+    started = time.perf_counter()
+    environment.call("flipop", "version").check_returncode()
+    return (time.perf_counter() - started) * 1000
+
+
+def _resident_mebibytes(environment: Environment, code: str) -> float:
+    return float(environment.evaluate(_RESIDENT.format(code))) / 1024
