@@ -25,7 +25,7 @@ def test_probes_tell_whether_the_cluster_is_known(world: World) -> None:
     assert "floatingippools are not listed yet" in text
     hold.release()
     world.until(lambda: controller.get("/readyz")[0] == 200, "readiness")
-    assert controller.get("/")[0] == 404
+    assert controller.get("/nothing")[0] == 404
 
 
 def test_a_term_signal_at_rest_ends_the_process_at_once_and_frees_the_lease(world: World) -> None:
