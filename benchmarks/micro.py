@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import timeit
 from collections.abc import Callable
-from typing import Any
 
+from benchmarks.documents import node_document, pod_document
 from benchmarks.figures import Figure, Options
 from flipop_core.model import AddressRecord, Key, NodeView
 from flipop_core.plan.observed import Inventory, PoolObservation
@@ -66,7 +66,7 @@ def _observation(node_count: int, address_count: int, *, assigned: bool) -> Pool
 def decoder(options: Options) -> list[Figure]:
     """Turn JSON of usual size into views, against the standard library's decoder, which only builds dicts."""
     figures = []
-    for name, document, decode in (("node", _node(), decode_node), ("pod", _pod(), decode_pod)):
+    for name, document, decode in (("node", node_document("node-00001"), decode_node), ("pod", pod_document("web-7c9d6b5f4-x2x9z", "node-00001"), decode_pod)):
         body = json.dumps(document).encode()
         ours = _timed(f"{name} of {len(body):,} bytes", "µs", 1e6, options, _decoding(decode, body))
         plain = _timed(f"{name}: json.loads", "µs", 1e6, options, _decoding(json.loads, body))
@@ -76,95 +76,6 @@ def decoder(options: Options) -> list[Figure]:
 
 def _decoding(decode: Callable[[bytes], object], body: bytes) -> Callable[[], object]:
     return lambda: decode(body)
-
-
-def _node() -> dict[str, Any]:
-    conditions = [
-        {
-            "type": kind,
-            "status": "True" if kind == "Ready" else "False",
-            "lastHeartbeatTime": "2026-01-01T00:00:00Z",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-            "reason": f"Kubelet{kind}",
-            "message": "kubelet is posting its status as usual",
-        }
-        for kind in ("NetworkUnavailable", "MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
-    ]
-    images = [
-        {"names": [f"registry.example/team/image-{number}@sha256:{number:064}"], "sizeBytes": 123456789}
-        for number in range(30)
-    ]
-    return {
-        "kind": "Node",
-        "apiVersion": "v1",
-        "metadata": {
-            **_metadata("node-00001"),
-            "labels": {f"example.com/label-{number}": f"value-{number}" for number in range(12)},
-        },
-        "spec": {"podCIDR": "10.244.1.0/24", "providerID": "digitalocean://1001"},
-        "status": {
-            "capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"},
-            "allocatable": {"cpu": "8", "memory": "30Gi", "pods": "110"},
-            "conditions": conditions,
-            "addresses": [
-                {"type": "InternalIP", "address": "10.0.0.1"},
-                {"type": "ExternalIP", "address": "203.0.113.1"},
-            ],
-            "images": images,
-        },
-    }
-
-
-def _pod() -> dict[str, Any]:
-    container = {
-        "name": "main",
-        "image": "registry.example/team/web:1.2.3",
-        "env": [{"name": f"VARIABLE_{number}", "value": f"value-{number}"} for number in range(25)],
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
-        "volumeMounts": [{"name": f"volume-{number}", "mountPath": f"/mnt/{number}"} for number in range(8)],
-        "terminationMessagePath": "/dev/termination-log",
-        "imagePullPolicy": "IfNotPresent",
-    }
-    return {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {**_metadata("web-7c9d6b5f4-x2x9z"), "namespace": "default", "labels": {"app": "web"}},
-        "spec": {
-            "nodeName": "node-00001",
-            "containers": [container, {**container, "name": "sidecar"}],
-            "volumes": [{"name": f"volume-{number}", "configMap": {"name": f"map-{number}"}} for number in range(8)],
-            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
-        },
-        "status": {
-            "phase": "Running",
-            "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-                for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-            ],
-            "podIP": "10.244.1.7",
-        },
-    }
-
-
-def _metadata(name: str) -> dict[str, Any]:
-    managed: list[dict[str, Any]] = [
-        {
-            "manager": manager,
-            "operation": "Update",
-            "apiVersion": "v1",
-            "time": "2026-01-01T00:00:00Z",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:metadata": {"f:labels": {f"f:example.com/label-{number}": {} for number in range(12)}}},
-        }
-        for manager in ("kubelet", "kube-controller-manager")
-    ]
-    return {
-        "name": name,
-        "uid": "5a2b1c3d-0000-4000-8000-000000000000",
-        "resourceVersion": "123456",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "managedFields": managed,
-    }
 
 
 def queue(options: Options) -> list[Figure]:

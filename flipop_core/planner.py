@@ -41,12 +41,11 @@ from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.recovery import graces, notice, unsteady
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.resources.parse import AddressLedger, decode_pool
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
 from flipop_core.resources.types import (
     RECLAIM_FINALIZER,
     FloatingIPPoolSpec,
-    FloatingIPPoolStatus,
     GracePeriods,
-    IPStatus,
     Match,
     Toleration,
 )

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from flipop_core.cluster import ROUTED_IPS
 from flipop_core.model import AddressRecord, NodeView
 from flipop_core.plan.observed import Operation, PoolObservation
-from flipop_core.resources.types import ALLOCATED_IPS_ANNOTATION, IPState, family_of, pool_family
+from flipop_core.resources.statuses import IPState
+from flipop_core.resources.types import ALLOCATED_IPS_ANNOTATION, family_of, pool_family
 
 
 class AddressState(msgspec.Struct, frozen=True, gc=False):

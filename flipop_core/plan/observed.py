@@ -11,7 +11,8 @@ from flipop_core.model import AddressRecord, CreateRequest, Key, NodeView
 from flipop_core.plan.limits import Backoff, Gate
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.resources.parse import AddressLedger
-from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus, pool_family
+from flipop_core.resources.statuses import FloatingIPPoolStatus
+from flipop_core.resources.types import FloatingIPPoolSpec, pool_family
 
 NEVER = float("-inf")
 

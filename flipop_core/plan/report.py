@@ -11,7 +11,13 @@ from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.assess import AddressState, Assessment, assess
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.resources import reasons
-from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus, NodeDNSRecordSetStatus, RecordStatus
+from flipop_core.resources.statuses import (
+    Condition,
+    FloatingIPPoolStatus,
+    IPStatus,
+    NodeDNSRecordSetStatus,
+    RecordStatus,
+)
 
 _HOLD_ORDER = (
     reasons.ACCESS_DENIED,

@@ -14,7 +14,8 @@ from flipop_core.resources.routed import (
     RoutedIPSpec,
     RoutedIPStatus,
 )
-from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.types import FloatingIPPoolSpec
 
 
 def address_spec(spec: RoutedIPSpec, issuer: RoutedIPIssuerSpec) -> FloatingIPPoolSpec:

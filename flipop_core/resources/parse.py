@@ -23,16 +23,15 @@ from flipop_core.resources.routed import (
     RoutedIPStatus,
 )
 from flipop_core.resources.schema import spec_schema
+from flipop_core.resources.statuses import FloatingIPPoolStatus, NodeDNSRecordSetStatus
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
     FloatingIPPoolSpec,
-    FloatingIPPoolStatus,
     Match,
     NodeDNSRecordSetSpec,
-    NodeDNSRecordSetStatus,
 )
 from flipop_core.selectors import SelectorError, parse_selector
 
@@ -262,7 +261,7 @@ def _parse_spec(
     except msgspec.ValidationError as error:
         return None, _from_validation_error(error, raw, spec_type)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return None, ResourceInvalid("spec", bytes(raw[:_SHOWN_BYTES]).decode(errors="replace"), _unreadable(error))
+        return None, ResourceInvalid("spec", bytes(raw)[:_SHOWN_BYTES].decode(errors="replace"), _unreadable(error))
     except ResourceInvalid as error:
         return None, error
 

@@ -11,14 +11,8 @@ from msgspec.structs import replace
 
 from flipop_core.providers import FirewallRule
 from flipop_core.resources.base import Resource, cel_rule, cel_rules
-from flipop_core.resources.types import (
-    CONDITIONS_SCHEMA,
-    Condition,
-    DNSRecordSet,
-    KeeperStatus,
-    Match,
-    ObservedGeneration,
-)
+from flipop_core.resources.statuses import CONDITIONS_SCHEMA, Condition, KeeperStatus, ObservedGeneration
+from flipop_core.resources.types import DNSRecordSet, Match
 
 FIREWALL_ENTRIES_ANNOTATION = "flipop.digitalocean.com/firewall-entries"
 """On a RoutedIP: the rules and nodes that the project added to firewalls for it."""

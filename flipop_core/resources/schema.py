@@ -27,13 +27,8 @@ from flipop_core.resources.routed import (
     RoutedIPSpec,
     RoutedIPStatus,
 )
-from flipop_core.resources.types import (
-    SPEC_RULES,
-    FloatingIPPoolSpec,
-    FloatingIPPoolStatus,
-    NodeDNSRecordSetSpec,
-    NodeDNSRecordSetStatus,
-)
+from flipop_core.resources.statuses import FloatingIPPoolStatus, NodeDNSRecordSetStatus
+from flipop_core.resources.types import SPEC_RULES, FloatingIPPoolSpec, NodeDNSRecordSetSpec
 
 CATEGORY = "flipop"
 

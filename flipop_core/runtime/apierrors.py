@@ -24,6 +24,7 @@ _BY_STATUS: dict[int, type[ClusterError]] = {
 }
 _MESSAGE_CHARACTERS = 500
 _LONGEST_WAIT_SECONDS = 3600
+_HEADER_CHARACTERS = 50  # a date has 29
 
 
 class _Cause(msgspec.Struct):
@@ -55,7 +56,7 @@ def error_of_answer(
     """
     try:
         answer = _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page, or the plain text of an unknown path
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page, or plain text for a wrong path
         answer = _Status(message=body.decode(errors="replace").strip())
     return _error(action, status, answer, retry_after=retry_after, resume=resume)
 
@@ -71,7 +72,8 @@ def error_of_event(action: str, event_object: msgspec.Raw) -> ClusterError:
 
 def _error(action: str, status: int, answer: _Status, *, retry_after: str | None, resume: bool) -> ClusterError:
     reason = answer.reason or ""
-    text = f"{action}: {status}{' ' if reason else ''}{_shortened(reason)}: {_shortened(answer.message or 'no message')}"
+    told = f"{' ' if reason else ''}{_shortened(reason)}: {_shortened(answer.message or 'no message')}"
+    text = f"{action}: {status}{told}"
     details = answer.details or _Details()
     too_new = any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes or ())
     if resume and (status in (400, 422) or too_new or reason in ("Expired", "Gone")):
@@ -87,7 +89,7 @@ def _error(action: str, status: int, answer: _Status, *, retry_after: str | None
 
 
 def _retry_after_seconds(header: str | None) -> float | None:
-    if not header:
+    if not header or len(header) > _HEADER_CHARACTERS:
         return None
     try:
         return urllib3.Retry().parse_retry_after(header)

@@ -1,7 +1,7 @@
 """Nodes and pods from the API server's JSON to flat views, straight through slim types: nothing else is ever built.
 
-Unknown and missing fields and nulls are tolerated; an object without a name raises `msgspec.ValidationError`, one that is
-nested too deeply `RecursionError`. Strings that many objects share are interned.
+Unknown and missing fields and nulls are tolerated; an object without a name raises `msgspec.ValidationError`, one that
+is nested too deeply `RecursionError`. Strings that many objects share are interned.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from flipop_core.model import Key
 from flipop_core.plan.dns import RecordName
 from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
-from flipop_core.resources.types import DNSRecordSet, RecordStatus
+from flipop_core.resources.statuses import RecordStatus
+from flipop_core.resources.types import DNSRecordSet
 from flipop_core.runtime.poolrecords import record_type_of
 from flipop_core.runtime.records import Claim
 from flipop_core.runtime.recordsets import provider_of

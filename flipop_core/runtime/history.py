@@ -17,7 +17,7 @@ from flipop_core.model import Key
 from flipop_core.plan.actions import AssignAddress, Hold, ProviderAction, UnassignAddress
 from flipop_core.plan.match import troubles
 from flipop_core.plan.observed import PoolObservation
-from flipop_core.resources.types import IPStatus
+from flipop_core.resources.statuses import IPStatus
 
 CAPACITY = 50
 """How many moves are remembered."""

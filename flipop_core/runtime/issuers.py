@@ -13,7 +13,8 @@ from flipop_core.registry import ProviderRegistry
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import IssuerView, RoutedIPView, decode_issuer
 from flipop_core.resources.routed import RoutedIPIssuerSpec, RoutedIPIssuerStatus
-from flipop_core.resources.types import RECLAIM_FINALIZER, Condition
+from flipop_core.resources.statuses import Condition
+from flipop_core.resources.types import RECLAIM_FINALIZER
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable, SecretCredentials
 from flipop_core.runtime.events import EventRecorder

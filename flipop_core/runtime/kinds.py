@@ -13,7 +13,7 @@ from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.pool import plan_pool
 from flipop_core.plan.routedip import RoutedIPPlan
 from flipop_core.resources.parse import PoolView
-from flipop_core.resources.types import FloatingIPPoolStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.events import Reference
 from flipop_core.runtime.objects import ObjectWriter

@@ -27,7 +27,7 @@ from flipop_core.resources.parse import (
     decode_routed_ip,
 )
 from flipop_core.resources.routed import RoutedIPStatus
-from flipop_core.resources.types import Condition, IPStatus, RecordStatus
+from flipop_core.resources.statuses import Condition, IPStatus, RecordStatus
 from flipop_core.runtime.kube import connect
 
 V = TypeVar("V", PoolView, RoutedIPView, RecordSetView)

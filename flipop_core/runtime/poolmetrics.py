@@ -9,7 +9,7 @@ import msgspec
 from prometheus_client.core import Metric
 
 from flipop_core.model import Key
-from flipop_core.resources.types import FloatingIPPoolStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus
 from flipop_core.runtime.metricdefs import ADDRESS_PREFIXES, HELD_MOVES, RECORDS, address_definitions
 from flipop_core.runtime.series import Labels, single_values
 

@@ -22,7 +22,7 @@ from flipop_core.plan.dns import (
     plan_record,
 )
 from flipop_core.resources import reasons
-from flipop_core.resources.types import RecordStatus
+from flipop_core.resources.statuses import RecordStatus
 from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.recordtargets import DEFAULT_TTL_SECONDS, RecordTarget
 from flipop_core.runtime.workqueue import WorkQueue

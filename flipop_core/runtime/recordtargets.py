@@ -10,7 +10,8 @@ from flipop_core.plan.dns import Ownership, RecordName
 from flipop_core.providers import DNSProvider, ProviderCapabilities, RecordSet
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources import reasons
-from flipop_core.resources.types import DNSRecordSet, RecordStatus
+from flipop_core.resources.statuses import RecordStatus
+from flipop_core.resources.types import DNSRecordSet
 
 DEFAULT_TTL_SECONDS = 60
 

@@ -19,7 +19,7 @@ from flipop_core.providers import FirewallRule
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import IssuerView, PoolView, RoutedIPView
 from flipop_core.resources.routed import FirewallEntries, RoutedIPIssuerSpec
-from flipop_core.resources.types import FloatingIPPoolStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus
 from flipop_core.runtime.accountbook import AccountBook
 from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable, SecretCredentials

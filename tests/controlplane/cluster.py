@@ -89,6 +89,12 @@ class ControlPlane(ClusterObjects):
         return self.directory / "admin.kubeconfig"
 
     @property
+    def etcd_url(self) -> str:
+        """Where etcd answers, in JSON too, without credentials."""
+        _started(self._etcd)
+        return f"http://127.0.0.1:{self._etcd_port}"
+
+    @property
     def etcd_pid(self) -> int:
         """The process id of etcd."""
         return _started(self._etcd).pid

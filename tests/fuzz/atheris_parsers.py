@@ -7,17 +7,16 @@ giving that file as an argument.
 
 from __future__ import annotations
 
+import importlib
 import json
-import logging
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from . import parsers
 from .test_objects import CUSTOM, PLAIN
-
-_logger = logging.getLogger(__name__)
 
 Target = Callable[[bytes], None]
 
@@ -82,7 +81,7 @@ def write_seeds(directory: Path) -> None:
 
 def main(arguments: list[str]) -> None:
     """Fuzz until libFuzzer's arguments say to stop. Ends the process."""
-    import atheris
+    atheris: Any = importlib.import_module("atheris")  # not on every machine, and without types
 
     with tempfile.TemporaryDirectory() as corpus:
         write_seeds(Path(corpus))

@@ -54,12 +54,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
+        self.send_header("connection", "close")  # which a provider without end would leave to the garbage collector
+        self.close_connection = True
         if isinstance(answer.body, bytes):
             self.send_header("content-length", str(len(answer.body)))
             self.end_headers()
             self.wfile.write(answer.body)
         else:
-            self.close_connection = True
             self.end_headers()
             self._stream(answer.body())
 
@@ -69,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
                 self.server.owner.bytes_sent += len(piece)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815  the base class looks for these names
 
     def log_message(self, *_: object) -> None:
         """Keep quiet."""

@@ -1,4 +1,4 @@
-"""The coverage-guided fuzzer starts, and finds nothing in its own seeds, nor in a short run of always the same inputs."""
+"""The coverage-guided fuzzer starts, and finds nothing in its seeds, in hostile texts, or in a short repeatable run."""
 
 from __future__ import annotations
 

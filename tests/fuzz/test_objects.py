@@ -169,8 +169,16 @@ def test_a_dns_name_is_canonical_or_refused_in_one_short_line(name: str, zone: s
 
 @pytest.mark.parametrize(
     "text",
-    ["a" * 1_000_000, "ß" * 1_000_000, "a." * 500_000, "\u0300" * 200_000, "\ufdfa" * 100_000, "(" * 1_000_000]
-    + ["a in (" + "x," * 300_000 + ")", "!" * 1_000_000, " " * 1_000_000 + "a=", "a-" * 500_000 + "/b", "." * 100_000],
+    [
+        *("a" * 1_000_000, "ß" * 1_000_000, "a." * 500_000, "\u0300" * 200_000, "\ufdfa" * 100_000, "(" * 1_000_000),
+        *(
+            "a in (" + "x," * 300_000 + ")",
+            "!" * 1_000_000,
+            " " * 1_000_000 + "a=",
+            "a-" * 500_000 + "/b",
+            "." * 100_000,
+        ),
+    ],
     ids=lambda text: repr(text[:12]),
 )
 def test_a_million_characters_take_no_time(text: str) -> None:

@@ -31,6 +31,10 @@ from .profile import profile
 HOSTILE = "a\x1b[31m\x1b]0;t\x07\x9b2J\nFAKE level=error\r\u2028\u202e\x00\x7f\ud800<script>alert(1)</script>"
 
 
+def fail() -> None:
+    raise RuntimeError(HOSTILE)
+
+
 def check(text: str, *, lines: int | None = None) -> None:
     """Check that text controls no terminal and has as many lines as it should."""
     assert all(line.isprintable() for line in text.split("\n")), text
@@ -87,7 +91,7 @@ def test_a_traceback_is_printable(style: Any, monkeypatch: pytest.MonkeyPatch) -
     output = Output(monkeypatch, terminal=False)
     configure_logging(style=style)
     try:
-        raise RuntimeError(HOSTILE)
+        fail()
     except RuntimeError:
         structlog.get_logger("test").exception(HOSTILE, object=HOSTILE)
     shown = output.take()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flipop_core.model import Key, NodeView, Taint
 from flipop_core.plan.observed import Operation, PoolObservation
-from flipop_core.resources.types import FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
 from flipop_core.runtime.failovers import Failovers
 from tests.plan.builders import KEY, NOW, A, B, observe
 

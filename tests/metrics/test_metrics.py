@@ -11,7 +11,7 @@ from flipop_core.cluster import FLOATING_IP_POOLS, NODES, Query
 from flipop_core.model import AccountRef, Key
 from flipop_core.providers import RateLimit
 from flipop_core.registry import Role
-from flipop_core.resources.types import FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
 from flipop_core.runtime.livemetrics import RATE_LIMIT_SECONDS, WatchMetrics, queue_families, rate_limit_families
 from flipop_core.runtime.metricdefs import FAILOVER_SECONDS
 from flipop_core.runtime.metrics import LATE_SECONDS, Metrics, PoolSample

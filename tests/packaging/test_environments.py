@@ -57,7 +57,8 @@ class TestEveryCombination:
         code = (
             "import importlib, json, pkgutil\n"
             "names = [each.name for each in pkgutil.iter_modules() if each.name.startswith('flipop_')]\n"
-            "modules = [m.name for n in names for m in pkgutil.walk_packages(importlib.import_module(n).__path__, n + '.')"
+            "paths = {n: importlib.import_module(n).__path__ for n in names}\n"
+            "modules = [m.name for n in names for m in pkgutil.walk_packages(paths[n], n + '.')"
             " if not m.name.startswith('flipop_core.testing')]\n"
             "[importlib.import_module(m) for m in modules]\n"
             "print(json.dumps([names, len(modules)]))"

@@ -11,7 +11,8 @@ from flipop_core.model import Key, NodeView
 from flipop_core.plan.actions import AssignAddress, DeleteAddress, Hold, UnassignAddress
 from flipop_core.plan.observed import Inventory, PoolObservation
 from flipop_core.providers import ProviderCapabilities
-from flipop_core.resources.types import FloatingIPPoolSpec, IPStatus
+from flipop_core.resources.statuses import IPStatus
+from flipop_core.resources.types import FloatingIPPoolSpec
 from flipop_core.runtime.history import AddressHistory, AddressMove, Unchanged
 
 KEY = Key("FloatingIPPool", "edge", "web")

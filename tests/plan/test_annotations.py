@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from flipop_core.plan.actions import AnnotateNode
 from flipop_core.plan.observed import Operation, PoolMemory, PoolObservation
-from flipop_core.resources.types import FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
 
 from .builders import (
     KEY,

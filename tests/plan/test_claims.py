@@ -8,7 +8,8 @@ from flipop_core.errors import ResourceInvalid
 from flipop_core.model import CreateRequest, Key
 from flipop_core.plan.claims import claims_of
 from flipop_core.resources.parse import AddressLedger, Metadata, PoolView
-from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.types import FloatingIPPoolSpec
 
 from .builders import A, B, C
 

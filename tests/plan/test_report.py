@@ -13,7 +13,7 @@ from flipop_core.plan.limits import Gate
 from flipop_core.plan.observed import Inventory, Operation, PoolMemory, PoolObservation
 from flipop_core.plan.report import invalid_status, merge_conditions, pool_status
 from flipop_core.resources.parse import AddressLedger
-from flipop_core.resources.types import Condition, FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.statuses import Condition, FloatingIPPoolStatus, IPStatus
 
 from .builders import KEY, NOW, OTHER, A, B, creation, inventory, observe, plan, request, waiting
 

@@ -16,7 +16,8 @@ from flipop_core.plan.observed import Inventory, PoolObservation
 from flipop_core.plan.regions import in_region, pool_region
 from flipop_core.plan.report import pool_status
 from flipop_core.resources.parse import AddressLedger, Metadata, PoolView
-from flipop_core.resources.types import FloatingIPPoolSpec, FloatingIPPoolStatus, IPSelector, IPStatus
+from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
+from flipop_core.resources.types import FloatingIPPoolSpec, IPSelector
 
 from .builders import KEY, NOW, OTHER, A, B, C, D, actions, creation, holds, inventory, observe, plan, summaries
 

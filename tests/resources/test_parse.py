@@ -22,14 +22,13 @@ from flipop_core.resources.parse import (
     decode_record_set,
     decode_routed_ip,
 )
+from flipop_core.resources.statuses import Condition, IPStatus
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
-    Condition,
     DNSRecordSet,
-    IPStatus,
     Match,
     Toleration,
 )

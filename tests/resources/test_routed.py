@@ -29,12 +29,12 @@ from flipop_core.resources.routed import (
     SecretReference,
     ServiceReference,
 )
+from flipop_core.resources.statuses import Condition
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
-    Condition,
     DNSRecordSet,
     Match,
     Toleration,

@@ -20,13 +20,8 @@ from flipop_core.resources.routed import (
     RoutedIPStatus,
 )
 from flipop_core.resources.schema import custom_resource_definitions, spec_schema, to_yaml
-from flipop_core.resources.types import (
-    LABEL_SELECTOR_PATTERN,
-    FloatingIPPoolSpec,
-    FloatingIPPoolStatus,
-    NodeDNSRecordSetSpec,
-    NodeDNSRecordSetStatus,
-)
+from flipop_core.resources.statuses import FloatingIPPoolStatus, NodeDNSRecordSetStatus
+from flipop_core.resources.types import LABEL_SELECTOR_PATTERN, FloatingIPPoolSpec, NodeDNSRecordSetSpec
 from flipop_core.selectors import SelectorError, parse_selector
 
 CRDS = custom_resource_definitions()

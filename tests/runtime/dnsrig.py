@@ -12,7 +12,8 @@ from flipop_core.errors import ConfigError, UnknownProvider
 from flipop_core.model import Key
 from flipop_core.plan.dns import RecordName
 from flipop_core.providers import ProviderCapabilities, RecordSet
-from flipop_core.resources.types import DNSRecordSet, RecordStatus
+from flipop_core.resources.statuses import RecordStatus
+from flipop_core.resources.types import DNSRecordSet
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.fence import NoElection

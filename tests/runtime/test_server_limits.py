@@ -1,4 +1,4 @@
-"""The HTTP server as a stranger meets it: read-only, bound as told, bounded, and there for probes whoever else comes."""
+"""The HTTP server as a stranger meets it: read-only, bound as told, bounded, and there for probes whatever comes."""
 
 from __future__ import annotations
 
@@ -86,9 +86,7 @@ def test_head_has_no_body(server: StatusServer) -> None:
     assert ask(server.port, method="HEAD") == (200, b"")
 
 
-@pytest.mark.parametrize(
-    "path", ["/../etc/passwd", "/healthz/", "/%2e%2e/", "/metrics%00", "/\x7f", "/a?b#c"]
-)
+@pytest.mark.parametrize("path", ["/../etc/passwd", "/healthz/", "/%2e%2e/", "/metrics%00", "/\x7f", "/a?b#c"])
 def test_there_is_nothing_else(server: StatusServer, path: str) -> None:
     status, body = ask(server.port, path.replace("\x7f", "%7f"))
     assert status == 404

@@ -146,6 +146,7 @@ _OF_ADDRESSES: Cases = {
     "test_full_node_is_in_use": [
         (wrong.IgnoresHolders, DEFAULT),
         (wrong.DeclaresTooMuchRoom, DEFAULT),
+        (wrong.DeclaresAHundred, DEFAULT),
         (wrong.SwapsFullNodes, DEFAULT),
     ],
     "test_hang_ends_within_the_timeout": [

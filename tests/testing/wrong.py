@@ -177,6 +177,14 @@ class DeclaresTooMuchRoom(InMemoryIPProvider):
         return replace(self._capabilities, max_ips_per_node=self._capabilities.max_ips_per_node + 1)
 
 
+class DeclaresAHundred(InMemoryIPProvider):
+    """Declares more addresses per node than anybody tries, of a cloud that takes few."""
+
+    @property
+    def capabilities(self) -> ProviderCapabilities:
+        return replace(self._capabilities, max_ips_per_node=100)
+
+
 class SwapsFullNodes(InMemoryIPProvider):
     """Says NodeInUse rightly, and throws the holder out."""
 

@@ -58,6 +58,7 @@ class BoundedSession:
         except BaseException:
             response.raw.close()
             raise
+        response.raw.drain_conn()  # an empty answer would keep its connection
         response.raw.release_conn()
 
 
