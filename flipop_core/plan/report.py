@@ -164,6 +164,11 @@ def record_set_status(
     )
 
 
+def is_failing(plan: Plan) -> bool:
+    """Whether something that the plan holds back has failed, and does not merely wait."""
+    return any(hold.reason in _HOLD_ORDER for hold in plan.holds)
+
+
 def problem_reason(problem: ConfigError) -> str:
     """Return the reason that a condition gives for the problem."""
     if isinstance(problem, ResourceInvalid):

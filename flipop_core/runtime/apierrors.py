@@ -93,7 +93,7 @@ def _retry_after_seconds(header: str | None) -> float | None:
         return None
     try:
         return urllib3.Retry().parse_retry_after(header)
-    except urllib3.exceptions.InvalidHeader:
+    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):  # digits of other scripts, the year 10000
         return None
 
 

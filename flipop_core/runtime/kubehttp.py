@@ -75,12 +75,15 @@ def send(
     return response
 
 
-def read(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> bytes:
-    """Return the body, read until ``deadline``, however slowly it comes, and give the connection back."""
-    chunks = []
+def read(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> bytearray:
+    """Return the body, read until ``deadline``, however slowly it comes, and give the connection back.
+
+    It is in one buffer from the start: pieces of a list of megabytes, joined at its end, would be held twice.
+    """
+    body = bytearray()
     try:
         while chunk := _read_some(response, action, deadline):
-            chunks.append(chunk)
+            body += chunk
     except urllib3.exceptions.HTTPError as error:
         response.close()
         raise ClusterUnavailable(f"{action}: the answer broke off: {error}") from error
@@ -88,7 +91,7 @@ def read(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> by
         response.close()
         raise
     response.release_conn()
-    return b"".join(chunks)
+    return body
 
 
 def _read_some(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> bytes:

@@ -11,6 +11,7 @@ from flipop_core.loggers import get_logger
 from flipop_core.registry import ProviderRegistry
 from flipop_core.runtime.kube import connect
 from flipop_core.runtime.manager import Manager
+from flipop_core.runtime.memory import bound_heaps, give_back_after
 
 _log = get_logger(__name__)
 
@@ -20,13 +21,14 @@ def run_controller(settings: Settings, registry: ProviderRegistry, stop: threadi
 
     Raises ConfigError when there is no usable cluster configuration, or the metrics address cannot be bound.
     """
+    bound_heaps()
     with closing(connect(settings.kubeconfig, settings.context)) as api:
         manager = Manager(
             api, registry, settings, namespace=settings.namespace or api.namespace, elect=settings.leader_election
         )
         manager.start()
         _log.info("started", version=version("flipop-core"), metrics_port=manager.server_port)
-        stop.wait()
+        give_back_after(lambda: sum(each.list_count for each in manager.interests.reflectors()), stop.wait)
         clean = manager.stop(settings.stop_timeout_seconds)
     if not clean:
         _log.warning("stopped before all calls had ended; the next process reads what became of them")

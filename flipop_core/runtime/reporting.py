@@ -12,7 +12,7 @@ from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.brakes import counted_holds
 from flipop_core.plan.observed import NEVER, PoolMemory, PoolObservation
-from flipop_core.plan.report import DNSReport, invalid_status, pool_status
+from flipop_core.plan.report import DNSReport, invalid_status, is_failing, pool_status
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
 from flipop_core.runtime.accounts import Account
@@ -80,7 +80,8 @@ class Reporter:
         kind = self._kinds[pool.kind]
         if not observed.deleting:
             self.events.holds(pool, before, plan)
-        if not observed.deleting and kind.write_status(pool, status):
+        # What is on its way out is not reported on any more, unless it does not get there.
+        if (not observed.deleting or is_failing(plan)) and kind.write_status(pool, status):
             trouble = dns.trouble
             if trouble is not None and trouble.failure:
                 kind.event(pool, trouble.reason, trouble.message, warning=True)

@@ -52,6 +52,7 @@ def test_what_may_not_be_removed_is_told_and_kept_on_record(world: AWSWorld, den
     world.aws.settings.denied = denied
     routed.delete()
     world.until(lambda: [note for note in routed.events("FirewallFailed") if denied in note], "an event that names it")
+    assert denied in routed.until_reason("AccessDenied")
     assert world.on() == {}
     assert not world.is_gone("web", ROUTED_IP)
     assert routed.entries()

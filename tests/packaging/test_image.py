@@ -196,7 +196,7 @@ class TestCommands:
         present = {path.name for path in packages.iterdir()}
         assert {name for name in present if name.startswith("flipop") and "-" not in name} == {
             "flipop_core",
-            "flipop_do",
+            "flipop_aws",
         }
         assert not present & {"pydo", "pip", "uv", "hatchling", "pytest", "moto", "mypy"}
 
