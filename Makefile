@@ -11,7 +11,7 @@ PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
 # Extra arguments: make test ARGS="-k planner", make bench ARGS="failover".
 ARGS ?=
 
-.PHONY: help setup demo test test-isolated soak check bench controlplane crds manifests metrics constraints clean
+.PHONY: help setup demo test test-isolated fuzz soak check bench controlplane crds manifests metrics constraints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -40,6 +40,13 @@ test-isolated: setup ## each distribution's own tests from its wheel, with the l
 # How often each fault is injected by `make soak`, and for how many seconds what is frozen stays so.
 SOAK_RUNS ?= 10
 SOAK_SECONDS ?= 60
+
+# For how many seconds `make fuzz` looks for inputs that crash a parser.
+FUZZ_SECONDS ?= 300
+
+fuzz: setup ## coverage-guided fuzzing of the parsers, and many random hostile answers
+	$(BIN)/python -m tests.fuzz.atheris_parsers -max_total_time=$(FUZZ_SECONDS) -timeout=10
+	FLIPOP_HYPOTHESIS_PROFILE=soak $(BIN)/pytest --timeout=0 $(ARGS) tests/fuzz
 
 soak: setup ## long random histories, and every fault SOAK_RUNS times; takes hours
 	FLIPOP_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --timeout=0 $(ARGS) tests/plan

@@ -76,9 +76,7 @@ def pod_document(name: str, node: str, labels: Mapping[str, str] | None = None, 
         "spec": {"nodeName": node, **_POD_SPEC},
         "status": {
             "phase": "Running",
-            "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": _MOMENT} for kind in _POD_CONDITIONS
-            ],
+            "conditions": [{"type": kind, "status": "True", "lastTransitionTime": _MOMENT} for kind in _POD_CONDITIONS],
             "podIP": "10.244.1.7",
         },
     }

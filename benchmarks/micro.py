@@ -66,7 +66,8 @@ def _observation(node_count: int, address_count: int, *, assigned: bool) -> Pool
 def decoder(options: Options) -> list[Figure]:
     """Turn JSON of usual size into views, against the standard library's decoder, which only builds dicts."""
     figures = []
-    for name, document, decode in (("node", node_document("node-00001"), decode_node), ("pod", pod_document("web-7c9d6b5f4-x2x9z", "node-00001"), decode_pod)):
+    node, pod = node_document("node-00001"), pod_document("web-7c9d6b5f4-x2x9z", "node-00001")
+    for name, document, decode in (("node", node, decode_node), ("pod", pod, decode_pod)):
         body = json.dumps(document).encode()
         ours = _timed(f"{name} of {len(body):,} bytes", "µs", 1e6, options, _decoding(decode, body))
         plain = _timed(f"{name}: json.loads", "µs", 1e6, options, _decoding(json.loads, body))

@@ -5,6 +5,7 @@ Pools with equal selectors share one watch, and one index of pods.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,11 +16,14 @@ from flipop_core.cluster import NODES, PODS, KubeAPI, Query
 from flipop_core.model import Key, NodeView, PodView
 from flipop_core.plan.match import needs_pod
 from flipop_core.resources.types import Match
-from flipop_core.runtime.reflector import Handle, Reflector, SharedReflectors, node_reflector, pod_reflector
+from flipop_core.runtime.reflector import Reflector, node_reflector, pod_reflector
+from flipop_core.runtime.sharing import Handle, SharedReflectors
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.selectors import parse_selector
 
 _MOST_LOSSES = 20_000
+_LISTS_AT_ONCE = 3
+"""A list is megabytes of JSON while it is read: at the start those of all pools would be held at once."""
 
 
 def node_query(match: Match) -> Query:
@@ -136,8 +140,9 @@ class Interests:
     def __init__(self, api: KubeAPI, queue: WorkQueue, wall: Callable[[], float] = time.time) -> None:
         self._queue = queue
         self._wall = wall
-        self._nodes: SharedReflectors[NodeView] = SharedReflectors(partial(node_reflector, api))
-        self._pods: SharedReflectors[PodView] = SharedReflectors(partial(pod_reflector, api))
+        turns = threading.BoundedSemaphore(_LISTS_AT_ONCE)
+        self._nodes: SharedReflectors[NodeView] = SharedReflectors(partial(node_reflector, api, turns=turns))
+        self._pods: SharedReflectors[PodView] = SharedReflectors(partial(pod_reflector, api, turns=turns))
         self._ready_pods: dict[Query, ReadyPods] = {}
         self._interests: dict[Key, Interest] = {}
         self._nodes_lost: dict[str, float] = {}

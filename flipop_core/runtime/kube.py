@@ -298,7 +298,7 @@ class HTTPKubeAPI:
         }
         target = target_of(query.resource, query.namespace, query=parameters)
         request = Request("GET", target, resume=bool(continue_token or resource_version))
-        body = self._call(request, timeout_seconds)
+        body = self._receive(request, timeout_seconds)
         try:
             answer = _LIST.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -372,6 +372,9 @@ class HTTPKubeAPI:
         self._call(Request("DELETE", target_of(resource, namespace, name)), timeout_seconds)
 
     def _call(self, request: Request, timeout_seconds: float) -> bytes:
+        return bytes(self._receive(request, timeout_seconds))
+
+    def _receive(self, request: Request, timeout_seconds: float) -> bytearray:
         started = time.monotonic()
         deadline = started + timeout_seconds
         try:

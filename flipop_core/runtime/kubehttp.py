@@ -68,7 +68,7 @@ def send(
         raise error_of_answer(
             request.action,
             response.status,
-            read(response, request.action, deadline),
+            bytes(read(response, request.action, deadline)),
             retry_after=response.headers.get("Retry-After"),
             resume=request.resume,
         )

@@ -31,7 +31,8 @@ def bound_heaps() -> bool:
         return False
     # Set, the thresholds stay: by default each large block that is freed raises them.
     options = ((_M_ARENA_MAX, _HEAPS), (_M_MMAP_THRESHOLD, _LARGE_BYTES), (_M_TRIM_THRESHOLD, _LARGE_BYTES))
-    return all([mallopt(option, value) == 1 for option, value in options])
+    taken = [mallopt(option, value) == 1 for option, value in options]
+    return all(taken)
 
 
 def give_back() -> bool:

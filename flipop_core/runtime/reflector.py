@@ -1,7 +1,7 @@
 """Reflectors keep a `Store` equal to what the API server holds: list once, watch from there, mend what breaks.
 
 Whatever happens to the connection, the API server or its history, the store converges and every difference reaches
-``on_change`` once. See `Reflector` for what is visible of that, and `SharedReflectors` for several users of one watch.
+``on_change`` once. See `Reflector` for what is visible of that. Several users of one watch: `sharing`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic
 
 import msgspec
@@ -25,12 +25,10 @@ from flipop_core.runtime.store import Identity, ObjectKey, OnChange, Store, T
 
 __all__ = [
     "Backoff",
-    "Handle",
     "Identity",
     "ObjectKey",
     "OnChange",
     "Reflector",
-    "SharedReflectors",
     "Store",
     "node_identity",
     "node_reflector",
@@ -65,7 +63,8 @@ class Reflector(Generic[T]):
 
     ``decode`` makes a view of an object's JSON; an object it refuses is logged, counted and skipped, and its last view
     stays. ``on_change``, ``identity``, ``version_of`` and ``index`` are the `Store`'s. ``absent`` is for a resource
-    that need not be there: it is told each time that the API server does not serve it, or not to us.
+    that need not be there: it is told each time that the API server does not serve it, or not to us. ``turns``, such
+    as a semaphore of several reflectors, is held while a page of a list is read and decoded.
 
     To be seen while it runs: ``last_contact``, when the API server last said anything, in seconds of ``clock`` (None
     before that); ``problem``, what keeps it from its work, or ``""``; ``restarts``, how often the watch or the list
@@ -87,6 +86,7 @@ class Reflector(Generic[T]):
         page_size: int = 500,
         watch_seconds: int = 25,
         backoff: Backoff | None = None,
+        turns: AbstractContextManager[object] | None = None,
     ) -> None:
         self.query = query
         self.store: Store[T] = Store(identity, on_change, version_of=version_of, index=index)
@@ -104,6 +104,7 @@ class Reflector(Generic[T]):
         self._page_size = page_size
         self._watch_seconds = watch_seconds
         self._backoff = backoff or Backoff(most_seconds=_LONGEST_BACKOFF_SECONDS)
+        self._turns = turns if turns is not None else nullcontext()
         self._listed_anew = False  # because of a lost history, with no event since
         self._resource_version = ""
         self._paged = True
@@ -167,23 +168,39 @@ class Reflector(Generic[T]):
         limit = self._page_size if self._paged else 0
         views: list[T] = []
         undecodable: list[ObjectKey] = []
-        page = self._api.list_page(self.query, limit=limit, resource_version=version)
-        self._contact()
-        self._decode_items(page.items, views, undecodable)
-        while page.continue_token and not self._stopping.is_set():
+        listed, token = self._read_page(views, undecodable, limit=limit, resource_version=version)
+        while token and not self._stopping.is_set():
             try:
-                page = self._api.list_page(self.query, limit=limit, continue_token=page.continue_token)
+                listed, token = self._read_page(views, undecodable, limit=limit, continue_token=token)
             except Expired:
                 self._paged = False  # pages come too slowly for the API server's history
                 raise
-            self._contact()
-            self._decode_items(page.items, views, undecodable)
         if self._stopping.is_set():
             return
-        self.store.replace(views, _number(page.resource_version), undecodable)
-        self._resource_version = page.resource_version
+        self.store.replace(views, _number(listed), undecodable)
+        self._resource_version = listed
         self._paged = True
         self.list_count += 1
+
+    def _read_page(
+        self,
+        views: list[T],
+        undecodable: list[ObjectKey],
+        *,
+        limit: int,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> tuple[str, str]:
+        """Add a page's views, and return its resourceVersion and the token of the next one; its JSON is let go."""
+        with self._turns:
+            if self._stopping.is_set():
+                return "", ""
+            page = self._api.list_page(
+                self.query, limit=limit, continue_token=continue_token, resource_version=resource_version
+            )
+            self._contact()
+            self._decode_items(page.items, views, undecodable)
+            return page.resource_version, page.continue_token
 
     def _decode_items(self, items: tuple[msgspec.Raw, ...], views: list[T], undecodable: list[ObjectKey]) -> None:
         for item in items:
@@ -316,109 +333,28 @@ def _is_absence(error: ClusterError) -> bool:
     return isinstance(error, ObjectNotFound | Forbidden)
 
 
-class _Shared(Generic[T]):
-    """A reflector and those who use it."""
-
-    def __init__(self, query: Query, new_reflector: Callable[[Query, OnChange[T]], Reflector[T]]) -> None:
-        self.handles: tuple[Handle[T], ...] = ()
-        self.users = 0
-        self.reflector = new_reflector(query, self._dispatch)
-        self._lock = threading.Lock()
-
-    def add(self, handle: Handle[T]) -> None:
-        with self._lock:
-            self.handles = (*self.handles, handle)
-
-    def discard(self, handle: Handle[T]) -> None:
-        handle.active = False
-        with self._lock:
-            self.handles = tuple(other for other in self.handles if other is not handle)
-
-    def _dispatch(self, old: T | None, new: T | None) -> None:
-        for handle in self.handles:
-            if handle.active:
-                self.reflector.store.deliver(handle.listener, old, new)
-
-
-class Handle(Generic[T]):
-    """One user's part in a shared reflector, from `SharedReflectors.acquire` to `SharedReflectors.release`."""
-
-    def __init__(self, reflector: Reflector[T], listener: OnChange[T]) -> None:
-        self.reflector = reflector
-        self.listener = listener
-        self.active = True
-
-    @property
-    def store(self) -> Store[T]:
-        """The reflector's store."""
-        return self.reflector.store
-
-
-class SharedReflectors(Generic[T]):
-    """One reflector for all users of an equal query; it runs as long as it has users. Thread-safe.
-
-    ``new_reflector`` makes one that is not started yet, such as ``functools.partial(pod_reflector, api)``.
-    """
-
-    def __init__(self, new_reflector: Callable[[Query, OnChange[T]], Reflector[T]]) -> None:
-        self._new_reflector = new_reflector
-        self._lock = threading.Lock()
-        self._shared: dict[Query, _Shared[T]] = {}
-
-    def acquire(self, query: Query, listener: OnChange[T]) -> Handle[T]:
-        """Have ``listener`` called for every change; what is known already comes first, as additions.
-
-        That part is called in this thread. Hold no lock that ``listener`` takes.
-        """
-        with self._lock:
-            shared = self._shared.get(query)
-            new = shared is None
-            if shared is None:
-                shared = self._shared[query] = _Shared(query, self._new_reflector)
-            shared.users += 1
-        handle = Handle(shared.reflector, listener)
-        shared.reflector.store.replay(listener, then=partial(shared.add, handle))
-        if new:
-            shared.reflector.start()
-        return handle
-
-    def release(self, handle: Handle[T]) -> None:
-        """Call the listener no more (a call that has begun may still run); the last user's leaving stops the reflector.
-
-        Idempotent.
-        """
-        query = handle.reflector.query
-        with self._lock:
-            if not handle.active:
-                return
-            shared = self._shared[query]
-            shared.discard(handle)
-            shared.users -= 1
-            last = shared.users == 0
-            if last:
-                del self._shared[query]
-        if last:
-            shared.reflector.stop()
-
-    def reflectors(self) -> tuple[Reflector[T], ...]:
-        """Return those that run now."""
-        with self._lock:
-            return tuple(shared.reflector for shared in self._shared.values())
-
-    def stop(self) -> None:
-        """Stop all reflectors, whoever uses them."""
-        for reflector in self.reflectors():
-            reflector.stop()
-
-
-def node_reflector(api: KubeAPI, query: Query, on_change: OnChange[NodeView]) -> Reflector[NodeView]:
+def node_reflector(
+    api: KubeAPI,
+    query: Query,
+    on_change: OnChange[NodeView],
+    *,
+    turns: AbstractContextManager[object] | None = None,
+) -> Reflector[NodeView]:
     """Return a reflector of nodes, indexed by their provider ID."""
-    return Reflector(api, query, decode_node, on_change, node_identity, index=lambda node: node.provider_id)
+    return Reflector(
+        api, query, decode_node, on_change, node_identity, index=lambda node: node.provider_id, turns=turns
+    )
 
 
-def pod_reflector(api: KubeAPI, query: Query, on_change: OnChange[PodView]) -> Reflector[PodView]:
+def pod_reflector(
+    api: KubeAPI,
+    query: Query,
+    on_change: OnChange[PodView],
+    *,
+    turns: AbstractContextManager[object] | None = None,
+) -> Reflector[PodView]:
     """Return a reflector of pods, indexed by the name of their node."""
-    return Reflector(api, query, decode_pod, on_change, pod_identity, index=lambda pod: pod.node_name)
+    return Reflector(api, query, decode_pod, on_change, pod_identity, index=lambda pod: pod.node_name, turns=turns)
 
 
 def _number(resource_version: str) -> int:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from flipop_core.cluster import ENDPOINT_SLICES, PODS, SERVICES, KubeAPI, Query
 from flipop_core.model import Key
 from flipop_core.plan.service import BackendView, EndpointsView, ReachedPort, ServiceView, reached_ports
-from flipop_core.runtime.reflector import Handle, Reflector, SharedReflectors
+from flipop_core.runtime.reflector import Reflector
 from flipop_core.runtime.servicedecode import (
     SERVICE_NAME_LABEL,
     backend_identity,
@@ -23,6 +23,7 @@ from flipop_core.runtime.servicedecode import (
     endpoints_identity,
     service_identity,
 )
+from flipop_core.runtime.sharing import Handle, SharedReflectors
 from flipop_core.runtime.workqueue import WorkQueue
 
 Selector = tuple[tuple[str, str], ...]

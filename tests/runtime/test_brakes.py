@@ -17,7 +17,7 @@ from flipop_core.plan.actions import AssignAddress, UnassignAddress
 from flipop_core.plan.observed import PoolMemory
 from flipop_core.runtime.interest import ReadyPods
 from flipop_core.runtime.moves import ProcessMoves
-from flipop_core.runtime.reflector import Handle
+from flipop_core.runtime.sharing import Handle
 from flipop_core.runtime.workqueue import WorkQueue
 from tests.plan.builders import KEY, NOW, A, B, observe
 

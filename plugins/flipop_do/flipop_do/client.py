@@ -37,6 +37,7 @@ from flipop_core import (
 from flipop_do import CREDENTIAL_VARIABLE
 from flipop_do.answers import Page
 from flipop_do.attempt import Attempt, new_session
+from flipop_do.sdk import load
 
 PROVIDER = "digitalocean"
 DEFAULT_ENDPOINT = "https://api.digitalocean.com"
@@ -78,6 +79,10 @@ class _Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class _Taken(Exception):
+    """The answer is here, and the SDK need not go on."""
 
 
 class _Refusal(NamedTuple):
@@ -122,14 +127,13 @@ class DigitalOceanClient:
         return f"DigitalOceanClient(endpoint={self.endpoint!r})"
 
     def _new_api(self, user_agent: str) -> Any:
-        import pydo
         from azure.core.credentials import AzureKeyCredential
         from azure.core.pipeline.policies import AzureKeyCredentialPolicy
         from azure.core.pipeline.transport import RequestsTransport
 
         # The SDK's bearer-token policy refuses http:// endpoints; a key with a prefix makes the same header.
         authentication = AzureKeyCredentialPolicy(AzureKeyCredential(self._token), "Authorization", prefix="Bearer")
-        return pydo.Client(
+        return load().Client(
             self._token,
             endpoint=self.endpoint,
             authentication_policy=authentication,
@@ -175,6 +179,11 @@ class DigitalOceanClient:
         that may have been sent and has no usable answer is `OutcomeUnknown`.
         """
         taken: list[_Answer] = []
+
+        def hook(response: Any) -> None:
+            taken.append(_take(response.http_response))
+            raise _Taken  # or the SDK would decode the answer as well
+
         cause = ""
         seconds = self._seconds_left()
         with Attempt(seconds) as attempt:
@@ -183,7 +192,7 @@ class DigitalOceanClient:
                     *arguments,
                     connection_timeout=seconds / 3,
                     read_timeout=seconds,
-                    raw_response_hook=lambda response: taken.append(_take(response.http_response)),
+                    raw_response_hook=hook,
                     **options,
                 )
             except Exception as error:

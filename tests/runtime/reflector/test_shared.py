@@ -10,7 +10,8 @@ import pytest
 
 from flipop_core.cluster import PODS, Query
 from flipop_core.model import PodView
-from flipop_core.runtime.reflector import SharedReflectors, pod_reflector
+from flipop_core.runtime.reflector import pod_reflector
+from flipop_core.runtime.sharing import SharedReflectors
 from flipop_core.testing.kubeapi import InMemoryKubeAPI
 from tests.controlplane.api import wait_for
 
