@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 
-from benchmarks import dns, failover, idle, install, lifecycle, micro, scale
-from benchmarks.figures import Options, Result, Scenario, as_json, print_table, run_scenario
+from benchmarks import churn, dns, failover, growth, idle, install, isolation, lifecycle, micro, scale, shards
+from benchmarks.figures import Options, Result, Scenario, as_json, print_ratios, print_table, run_scenario
 
 SCENARIOS = (
     Scenario("failover", "a node becomes NotReady: until the provider is asked (10 nodes)", failover.failover),
@@ -24,9 +25,12 @@ SCENARIOS = (
     Scenario("cold-start", "start of the process until its first assign call (10 nodes)", lifecycle.cold_start),
     Scenario("stop", "SIGTERM until the process has ended and the lease is free", lifecycle.stop),
     Scenario("idle", "calls, requests, CPU and memory at rest; 5 IPs, then 100 IPs in 10 pools", idle.idle),
+    Scenario("isolation", "failover while another provider hangs or fails for other pools", isolation.isolation),
     Scenario("planner", "plan one pool: 10, 100 and 1,000 nodes", micro.planner),
     Scenario("decoder", "decode one node and one pod", micro.decoder),
     Scenario("queue", "add, deduplicate and hand out keys", micro.queue),
+    Scenario("views", "bytes that are kept of a node and of a pod", micro.views),
+    Scenario("shards", "10,000 nodes in memory: one process for all pools, or 2, 4 and 8", shards.shards),
     Scenario("install", "size, import time and memory of the wheels in clean environments", install.install),
     Scenario(
         "scale",
@@ -34,6 +38,10 @@ SCENARIOS = (
         scale.scale,
         by_default=False,
     ),
+    Scenario(
+        "churn", "50 pod updates/s (--scale N: N nodes, --churn-seconds): CPU, memory", churn.churn, by_default=False
+    ),
+    Scenario("growth", "four sizes up to --scale N nodes: what grows with what", growth.growth, by_default=False),
 )
 
 
@@ -50,9 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         latency_seconds=asked.latency_seconds,
         action_seconds=asked.action_seconds,
         scale_nodes=asked.scale,
+        churn_seconds=asked.churn_seconds,
+        controller=asked.controller,
     )
-    results = _run(asked.scenarios, options)
-    print_table(results, Console(width=None if sys.stdout.isatty() else 140))
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    if asked.compare:
+        pairs = _run_both(asked.scenarios, options, replace(options, controller=asked.compare))
+        results = [result for pair in pairs for result in pair]
+        print_table(results, console)
+        print_ratios(pairs, console)
+    else:
+        results = _run(asked.scenarios, options)
+        print_table(results, console)
     if asked.json is not None:
         command = ["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)]
         asked.json.write_text(as_json(results, command), encoding="utf-8")
@@ -60,13 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(names: Sequence[str], options: Options) -> list[Result]:
-    results = []
-    for scenario in SCENARIOS:
-        if scenario.name in names or (not names and scenario.by_default):
-            load = os.getloadavg()[0]
-            print(f"{scenario.name}: {scenario.summary}; load average {load:.1f}", file=sys.stderr, flush=True)
-            results.append(run_scenario(scenario, options))
-    return results
+    return [_run_one(scenario, options) for scenario in _chosen(names)]
+
+
+def _run_both(names: Sequence[str], options: Options, others: Options) -> list[tuple[Result, Result]]:
+    """Run each scenario with one controller and then with the other: a load of the machine meets both alike."""
+    return [(_run_one(scenario, options), _run_one(scenario, others)) for scenario in _chosen(names)]
+
+
+def _run_one(scenario: Scenario, options: Options) -> Result:
+    load = os.getloadavg()[0]
+    print(f"{scenario.name}: {scenario.summary}; load average {load:.1f}", file=sys.stderr, flush=True)
+    return run_scenario(scenario, options)
+
+
+def _chosen(names: Sequence[str]) -> list[Scenario]:
+    return [each for each in SCENARIOS if each.name in names or (not names and each.by_default)]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,7 +116,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--action-seconds", type=float, default=1.0, help="what it takes to move an address (default: %(default)s)"
     )
-    parser.add_argument("--scale", type=_positive, default=1000, metavar="N", help="nodes of the scenario scale")
+    parser.add_argument("--scale", type=_positive, default=1000, metavar="N", help="nodes of scale, churn and growth")
+    parser.add_argument(
+        "--churn-seconds", type=float, default=60.0, help="for how long pods are changed (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--controller",
+        metavar="COMMAND",
+        default="",
+        help="run this controller instead, under the same load: {kubeconfig} stands for its kubeconfig's path, the "
+        "provider's URL and token are in DIGITALOCEAN_API_URL and DIGITALOCEAN_ACCESS_TOKEN",
+    )
+    parser.add_argument(
+        "--compare", metavar="COMMAND", default="", help="run each scenario with this controller too, and print ratios"
+    )
     return parser
 
 

@@ -13,7 +13,7 @@ _IMAGES = [
     {"names": [f"registry.example/team/image-{number}@sha256:{number:064}"], "sizeBytes": 123456789}
     for number in range(30)
 ]
-_MANAGED = [
+_MANAGED: list[dict[str, Any]] = [
     {
         "manager": manager,
         "operation": "Update",

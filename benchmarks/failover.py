@@ -62,7 +62,7 @@ def _failovers(options: Options, match: dict[str, str], set_healthy: SetHealthy)
                 set_healthy(running, victim, healthy=False)
                 writes.append(time.monotonic() - began)
                 time.sleep(_QUIET_SECONDS)
-                calls.append(_first_assign(running, controller, began) - began)
+                calls.append(first_assign(running, controller, began) - began)
                 running.wait_settled(controller, POOL, ADDRESSES, without=[victim])
                 moves.append(time.monotonic() - began)
                 set_healthy(running, victim, healthy=True)
@@ -73,7 +73,9 @@ def _failovers(options: Options, match: dict[str, str], set_healthy: SetHealthy)
     ]
 
 
-def _first_assign(running: Stage, controller: Controller, since: float) -> float:
+def first_assign(running: Stage, controller: Controller, since: float) -> float:
+    """Return the moment of the first call to assign after ``since``; wait for it."""
+
     def received() -> list[float]:
         controller.require_running()
         return running.cloud.assigns(since)

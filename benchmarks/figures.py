@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ class Options(msgspec.Struct, frozen=True):
     action_seconds: float = 1.0
     """How long the provider takes to move an address."""
     scale_nodes: int = 1000
+    """Nodes of the large clusters, with ten pods each."""
+    churn_seconds: float = 60.0
+    """For how long pods change in the scenario churn."""
+    controller: str = ""
+    """The command of another controller, with ``{kubeconfig}`` for its path; empty for the one of this repository."""
 
     def repetitions(self, usual: int) -> int:
         """Return how often to measure."""
@@ -61,13 +66,17 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One run of a scenario. ``load_average`` is that of the minute before it; ``error`` is empty if it ended well."""
+    """One run of a scenario. ``load_average`` is that of the minute before it; ``error`` is empty if it ended well.
+
+    ``controller`` is the command that was run, empty for the one of this repository.
+    """
 
     scenario: str
     figures: tuple[Figure, ...]
     load_average: float
     seconds: float
     error: str = ""
+    controller: str = ""
 
 
 def run_scenario(scenario: Scenario, options: Options) -> Result:
@@ -80,7 +89,8 @@ def run_scenario(scenario: Scenario, options: Options) -> Result:
         figures = scenario.run(options)
     except Exception as caught:
         error = f"{type(caught).__name__}: {caught}"
-    return Result(scenario.name, tuple(figures), load_average, time.monotonic() - started, error)
+    seconds = time.monotonic() - started
+    return Result(scenario.name, tuple(figures), load_average, seconds, error, options.controller)
 
 
 def machine() -> dict[str, Any]:
@@ -132,6 +142,22 @@ def print_table(results: Iterable[Result], console: Console) -> None:
         console.print(f"{result.scenario} failed: {result.error}", style="red", markup=False)
 
 
+def print_ratios(results: Sequence[tuple[Result, Result]], console: Console) -> None:
+    """Print each figure of two controllers under the same load, ours first, and the second divided by the first."""
+    table = Table(title="medians side by side")
+    for heading in ("scenario", "figure", "this", "other", "unit", "other / this"):
+        table.add_column(heading, justify="right" if heading in ("this", "other", "other / this") else "left")
+    for ours, theirs in results:
+        others = {figure.name: figure for figure in theirs.figures}
+        for figure in ours.figures:
+            if (other := others.get(figure.name)) is not None:
+                ratio = f"{other.median / figure.median:.2f}" if figure.median else ""
+                medians = (_shown(figure.median), _shown(other.median))
+                table.add_row(ours.scenario, figure.name, *medians, figure.unit, ratio)
+    if table.row_count:
+        console.print(table)
+
+
 def _shown(value: float) -> str:
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
@@ -143,6 +169,7 @@ def as_json(results: Iterable[Result], command: list[str]) -> str:
     documents = [
         {
             "scenario": result.scenario,
+            "controller": result.controller or None,
             "load_average": result.load_average,
             "seconds": round(result.seconds, 1),
             "error": result.error or None,

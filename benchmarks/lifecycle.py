@@ -10,7 +10,6 @@ from benchmarks.stage import Controller, Stage, stage
 from tests.controlplane.api import wait_for
 
 POOL = "benchmark"
-LEASE = "floating-ip-pool-controller-leader-election"
 NODES = 10
 START_NODES = 160
 START_ADDRESSES = 100
@@ -69,12 +68,11 @@ def stop(options: Options) -> list[Figure]:
         running.create_pool(POOL, running.cloud.add_addresses(3))
         for _ in range(options.repetitions(20)):
             with running.controller() as controller:
-                controller.wait_leading()
+                running.wait_leading(controller)
                 running.wait_settled(controller, POOL, 3)
                 time.sleep(random.uniform(2.0, 3.0))  # at rest, and at any moment between two renewals
                 seconds.append(controller.terminate())
-            holder = _lease_holder(running)
-            if holder:
+            if holder := running.lease_holder():
                 raise RuntimeError(f"{holder} still holds the lease")
     return [Figure("SIGTERM → exit, lease free", "s", tuple(seconds))]
 
@@ -97,10 +95,3 @@ def _assigns(running: Stage, controller: Controller, count: int) -> list[float]:
         return assigns if len(assigns) >= count else None
 
     return wait_for(received, 60.0, f"{count} calls to assign", interval_seconds=0.02)
-
-
-def _lease_holder(running: Stage) -> str:
-    lease = running.cluster.get("Lease", LEASE, "flipop", api_version="coordination.k8s.io/v1")
-    if lease is None:
-        raise RuntimeError("there is no lease")
-    return str(lease["spec"].get("holderIdentity") or "")

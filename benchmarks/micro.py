@@ -5,22 +5,28 @@ A time depends on the machine and on what else runs there; the ratios hardly do.
 
 from __future__ import annotations
 
+import gc
 import json
 import timeit
+import tracemalloc
 from collections.abc import Callable
+from typing import TypeVar
 
 from benchmarks.documents import node_document, pod_document
 from benchmarks.figures import Figure, Options
-from flipop_core.model import AddressRecord, Key, NodeView
+from flipop_core.model import AddressRecord, Key, NodeView, PodView
 from flipop_core.plan.observed import Inventory, PoolObservation
 from flipop_core.plan.pool import plan_pool
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.resources.types import FloatingIPPoolSpec
-from flipop_core.runtime.decode import decode_node, decode_pod
+from flipop_core.runtime.decode import decode_node, decode_pod, node_identity, pod_identity
+from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 
 _RUN_SECONDS = 0.05
 QUEUE_KEYS = 1000
+
+_V = TypeVar("_V")
 
 
 def planner(options: Options) -> list[Figure]:
@@ -105,6 +111,55 @@ def _drain(keys: list[Key], adds: int) -> None:
         taken += 1
     if taken != len(keys):
         raise RuntimeError(f"{taken} of {len(keys)} keys came out of the queue")
+
+
+def views(options: Options) -> list[Figure]:
+    """Count the bytes that stay of a node, a pod and an address record. The count is exact: no load changes it."""
+    count = options.repetitions(1000)
+    nodes = [
+        json.dumps(node_document(f"node-{number:05}", f"digitalocean://{number}", uid=_uid(number))).encode()
+        for number in range(count)
+    ]
+    pods = [
+        json.dumps(pod_document(f"web-{number:06}", f"node-{number // 10:05}", uid=_uid(number))).encode()
+        for number in range(count)
+    ]
+    return [
+        Figure("a node in its store", "bytes", (_kept(node_store, decode_node, nodes),)),
+        Figure("a pod in its store", "bytes", (_kept(pod_store, decode_pod, pods),)),
+    ]
+
+
+def node_store() -> Store[NodeView]:
+    """Return a store as the reflector of nodes has it."""
+    return Store(node_identity, lambda *_: None, index=lambda node: node.provider_id)
+
+
+def pod_store() -> Store[PodView]:
+    """Return a store as the reflector of pods has it."""
+    return Store(pod_identity, lambda *_: None, index=lambda pod: pod.node_name)
+
+
+def _kept(new_store: Callable[[], Store[_V]], decode: Callable[[bytes], _V], documents: list[bytes]) -> float:
+    """Return the bytes for each document that a store keeps of them."""
+    store = new_store()
+    decode(documents[0])  # what the first one interns is everybody's
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        store.replace((decode(document) for document in documents), 1)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    if len(store) != len(documents):
+        raise RuntimeError(f"{len(store)} of {len(documents)} objects are in the store")
+    return (after - before) / len(documents)
+
+
+def _uid(number: int) -> str:
+    return f"5a2b1c3d-0000-4000-8000-{number:012}"
 
 
 def _timed(name: str, unit: str, scale: float, options: Options, function: Callable[[], object]) -> Figure:

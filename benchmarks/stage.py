@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from benchmarks import bulk
 from benchmarks.cloud import REGION, Cloud, server_arguments
 from benchmarks.figures import Options
 from flipop_core.resources.types import API_VERSION
@@ -25,6 +27,7 @@ from tests.controlplane.processes import ServerProcess, Watchdog
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NAMESPACE = "default"
+LEASE = "floating-ip-pool-controller-leader-election"
 _THREADS = 8
 _SETTLE_TIMEOUT_SECONDS = 60.0
 _EXIT_TIMEOUT_SECONDS = 60.0
@@ -41,7 +44,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Controller:
-    """A running `flipop run`; ``started`` is the moment just before its process began (monotonic seconds)."""
+    """A running controller; ``started`` is the moment just before its process began (monotonic seconds)."""
 
     def __init__(self, command: Sequence[str], log_file: Path, watchdog: Watchdog) -> None:
         self.started = time.monotonic()
@@ -51,15 +54,6 @@ class Controller:
     def pid(self) -> int:
         """The process's id."""
         return self._process.pid
-
-    def wait_leading(self) -> None:
-        """Wait until it has the lease; before, it writes nothing, and the status may be its predecessor's."""
-
-        def leading() -> bool:
-            self.require_running()
-            return "lease acquired" in self.log()
-
-        wait_for(leading, _SETTLE_TIMEOUT_SECONDS, "the controller to lead")
 
     def require_running(self) -> None:
         """Raise RuntimeError with the end of its log if it has ended."""
@@ -103,14 +97,21 @@ class Stage:
     """See the module."""
 
     def __init__(
-        self, cluster: ControlPlane, cloud: Cloud, directory: Path, watchdog: Watchdog, stack: ExitStack
+        self,
+        cluster: ControlPlane,
+        cloud: Cloud,
+        directory: Path,
+        watchdog: Watchdog,
+        stack: ExitStack,
+        options: Options,
     ) -> None:
         self.cluster = cluster
+        self.options = options
         self.cloud = cloud
         self._directory = directory
         self._watchdog = watchdog
         self._stack = stack
-        self._kubeconfig = cluster.kubeconfig_for_service_account("flipop", "flipop")
+        self.kubeconfig = cluster.kubeconfig_for_service_account("flipop", "flipop")
 
     def serve(self, module: str, plugin: str, *arguments: str) -> str:
         """Start another stand-in of a provider, until the stage's end; return its URL."""
@@ -124,11 +125,7 @@ class Stage:
             f"DIGITALOCEAN_API_URL={self.cloud.url}",
             "DIGITALOCEAN_ACCESS_TOKEN=dop_v1_benchmark",
             *(f"{name}={value}" for name, value in (variables or {}).items()),
-            str(Path(sys.executable).with_name("flipop")),
-            "run",
-            f"--kubeconfig={self._kubeconfig}",
-            "--metrics-bind-addr=127.0.0.1:0",
-            *arguments,
+            *self._program(arguments),
         ]
         controller = Controller(command, self._directory / "controller.log", self._watchdog)
         try:
@@ -136,6 +133,47 @@ class Stage:
             self.cloud.require_no_violation()
         finally:
             controller.close()
+
+    def _program(self, arguments: Sequence[str]) -> list[str]:
+        """Return the controller's command line; another controller's own has no ``arguments`` added."""
+        if self.options.controller:
+            return [part.replace("{kubeconfig}", str(self.kubeconfig)) for part in shlex.split(self.options.controller)]
+        flipop = str(Path(sys.executable).with_name("flipop"))
+        return [flipop, "run", f"--kubeconfig={self.kubeconfig}", "--metrics-bind-addr=127.0.0.1:0", *arguments]
+
+    def lease_holder(self) -> str:
+        """Return who holds the leader lease, empty for nobody."""
+        lease = self.cluster.get("Lease", LEASE, "flipop", api_version="coordination.k8s.io/v1")
+        return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+
+    def wait_leading(self, controller: Controller) -> None:
+        """Wait until it has the lease; before, it writes nothing, and the status may be its predecessor's."""
+
+        def leading() -> bool:
+            controller.require_running()
+            return bool(self.lease_holder())
+
+        wait_for(leading, _SETTLE_TIMEOUT_SECONDS, "the controller to lead")
+
+    def fill(self, count: int, pools: int, *, pods_per_node: int = 10) -> dict[str, int]:
+        """Create nodes and pods of usual size at once, with labels that spread them over ``pools``.
+
+        Return the droplet of each node by name.
+        """
+        nodes = {f"node-{number:05}": droplet for number, droplet in enumerate(self.cloud.add_droplets(count))}
+        pool_of = {name: f"p{number % pools}" for number, name in enumerate(nodes)}
+        bulk.store(self.cluster.etcd_url, bulk.nodes(nodes, {name: {"pool": pool} for name, pool in pool_of.items()}))
+        placed = (
+            (f"{name}-{index}", name, {"app": pool}) for name, pool in pool_of.items() for index in range(pods_per_node)
+        )
+        bulk.store(self.cluster.etcd_url, bulk.pods(placed))
+        return nodes
+
+    def create_filled_pools(self, pools: int, addresses: int) -> None:
+        """Create the pools that `fill` spread nodes and pods over, each with so many addresses."""
+        for number in range(pools):
+            match = {"nodeLabel": f"pool=p{number}", "podNamespace": NAMESPACE, "podLabel": f"app=p{number}"}
+            self.create_pool(f"p{number}", self.cloud.add_addresses(addresses), match)
 
     def add_nodes(self, count: int, labels: Callable[[int], Mapping[str, str]] = lambda _: {}) -> dict[str, int]:
         """Create droplets and their ready nodes; return the droplet of each node by name. ``labels`` by number."""
@@ -149,9 +187,11 @@ class Stage:
         in_parallel(create, enumerate(nodes.items()))
         return nodes
 
-    def create_pool(self, name: str, ips: Sequence[str], match: Mapping[str, str] | None = None) -> None:
-        """Create a pool of given addresses."""
-        spec = {"provider": "digitalocean", "region": REGION, "ips": list(ips), "match": dict(match or {})}
+    def create_pool(
+        self, name: str, ips: Sequence[str], match: Mapping[str, str] | None = None, **fields: object
+    ) -> None:
+        """Create a pool of given addresses; ``fields`` are added to its spec."""
+        spec = {"provider": "digitalocean", "region": REGION, "ips": list(ips), "match": dict(match or {}), **fields}
         self.cluster.create(
             {
                 "apiVersion": API_VERSION,
@@ -202,7 +242,7 @@ def stage(options: Options, *, apiserver_arguments: Sequence[str] = ()) -> Itera
         cluster = stack.enter_context(ControlPlane(find_binaries(), apiserver_arguments=apiserver_arguments))
         for name in ("crds.yaml", "rbac.yaml"):
             cluster.apply(REPOSITORY / "deploy" / name)
-        yield Stage(cluster, cloud, directory, watchdog, stack)
+        yield Stage(cluster, cloud, directory, watchdog, stack, options)
 
 
 def _serve(

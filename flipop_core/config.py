@@ -12,6 +12,7 @@ import importlib.metadata
 import ipaddress
 import math
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -228,14 +229,17 @@ class _Kept:
     """The secrets that providers of this process were built with, those of Secrets in the cluster included."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._values: frozenset[str] = frozenset()
         self.secrets = Secrets()
 
     def add(self, values: Iterable[str]) -> None:
         """Add some."""
-        whole = self._values | set(values)
-        if whole != self._values:
-            self._values, self.secrets = whole, Secrets(whole)
+        with self._lock:
+            # No real one is short, and a toy would garble what every other controller of this process says.
+            whole = self._values | {value for value in values if len(value) >= _WHOLE_WORD_BELOW}
+            if whole != self._values:
+                self._values, self.secrets = whole, Secrets(whole)
 
 
 def keep_secret(values: Iterable[str]) -> None:

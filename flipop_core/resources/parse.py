@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -387,10 +387,10 @@ def _parse_ledger(
 ) -> AddressLedger:
     """Read the annotations; where they are gone (``kubectl replace`` drops them), status holds a copy."""
     if ALLOCATED_IPS_ANNOTATION in annotations:
-        allocated = _addresses(annotations[ALLOCATED_IPS_ANNOTATION])
-        adopted = _addresses(annotations.get(ADOPTED_IPS_ANNOTATION, ""))
+        allocated = _addresses(annotations[ALLOCATED_IPS_ANNOTATION].split(","))
+        adopted = _addresses(annotations.get(ADOPTED_IPS_ANNOTATION, "").split(","))
     else:
-        allocated, adopted = reported, reported_adopted
+        allocated, adopted = _addresses(reported), _addresses(reported_adopted)
     pending: CreateRequest | None = None
     if text := annotations.get(PENDING_CREATION_ANNOTATION):
         try:
@@ -410,11 +410,11 @@ def _region(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) else ""  # likewise, what is no region names none
 
 
-def _addresses(text: str) -> tuple[str, ...]:
+def _addresses(texts: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for part in text.split(","):
+    for part in texts:
         try:
             found[canonical_address(part)] = None
         except ValueError:
-            continue  # an edited annotation: what is no address names none
+            continue  # somebody edited it: what is no address names none
     return tuple(found)

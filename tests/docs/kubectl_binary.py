@@ -27,7 +27,9 @@ def find_kubectl(progress: Progress | None = None) -> Path:
         return Path(chosen).expanduser().absolute()
     go = shutil.which("go")
     if go is None:
-        raise BinariesUnavailable("kubectl is missing: install Go 1.26 or newer to have it built, or set FLIPOP_KUBECTL")
+        raise BinariesUnavailable(
+            "kubectl is missing: install Go 1.26 or newer to have it built, or set FLIPOP_KUBECTL"
+        )
     binary = cache_directory() / f"kubectl-{_fingerprint(go)}"
     if not binary.is_file():
         binary.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from flipop_core.providers import ProviderCapabilities, ProviderFactory
+from flipop_core.providers import CredentialSpec, ProviderCapabilities, ProviderFactory
 from flipop_core.registry import PluginInfo, ProviderRegistry, Role
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ _CAPABILITIES: dict[str, tuple[str, tuple[Role, ...]]] = {
     "address_pools": ("`addressPool`", ("ip",)),
     "record_types": ("record types", ("dns",)),
     "min_ttl_seconds": ("least TTL in seconds", ("dns",)),
-    "record_comments": ("ownership is marked by a comment, else by a TXT record", ("dns",)),
+    "record_comments": ("records have comments, by which ownership is marked (else by a TXT record)", ("dns",)),
     "opens_node_ports": ("the platform opens node ports by itself", ("firewall",)),
     "max_concurrency": ("calls at once", ("ip", "dns", "firewall")),
 }
@@ -58,10 +58,12 @@ def _page() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for plugin in chosen:
         offered = " | ".join("yes" if plugin.roles.get(role) else "" for role in _ROLE_NAMES)
-        yield f"| `{_name(plugin)}` | `{plugin.distribution}` | {offered} |".replace("|  |", "| |").replace("|  |", "| |")
-    yield "\nCredentials are verified at start, by reads alone. One that is refused, or lacks a right, is named in the log, in"
-    yield "the condition `Degraded` of each resource that needs it and in an event, and verified again every five minutes until"
-    yield "it is good. Other providers are [plugins](../provider-tutorial.md) of others."
+        yield f"| `{_name(plugin)}` | `{plugin.distribution}` | {offered} |".replace("|  |", "| |").replace(
+            "|  |", "| |"
+        )
+    yield "\nCredentials are verified at start, by reads alone. One that is refused, or lacks a right, is named in the"
+    yield "log, in the condition `Degraded` of each resource that needs it and in an event, and verified again every"
+    yield "five minutes until it is good. Other providers are [plugins](../provider-tutorial.md) of others."
     for plugin in chosen:
         yield from _provider(plugin)
 
@@ -76,7 +78,8 @@ def _provider(plugin: PluginInfo) -> Iterator[str]:
     module = importlib.import_module(plugin.distribution.replace("-", "_"))
     title, *sections = _sections(inspect.cleandoc(module.__doc__ or ""))
     yield f"\n## {name}\n"
-    yield f"{title.split(' for flipop: ')[-1]}\n"
+    offer = title.split(" for flipop: ")[-1]
+    yield f"{offer[0].upper()}{offer[1:]}\n"
     yield from _credentials(plugin.factories)
     for role, factories in plugin.roles.items():
         for factory in factories:
@@ -88,15 +91,15 @@ def _provider(plugin: PluginInfo) -> Iterator[str]:
 
 
 def _credentials(factories: Sequence[ProviderFactory]) -> Iterator[str]:
-    specs = {}
+    specs: dict[str, list[CredentialSpec]] = {}
     for factory in factories:
         for spec in factory.credentials:
-            specs.setdefault(spec.variable, []).append((spec, factory.summary))
+            specs.setdefault(spec.variable, []).append(spec)
     yield "| credential | required | what it is |"
     yield "|---|---|---|"
     for variable, uses in specs.items():
-        summaries = dict.fromkeys(spec.summary for spec, _ in uses)
-        yield f"| `{variable}` | {'yes' if uses[0][0].required else 'no'} | {'; '.join(summaries)} |"
+        summaries = dict.fromkeys(spec.summary for spec in uses)
+        yield f"| `{variable}` | {'yes' if uses[0].required else 'no'} | {'; '.join(summaries)} |"
 
 
 def _capabilities(name: str, role: Role, factory: ProviderFactory) -> Iterator[str]:
@@ -123,10 +126,7 @@ def untold_capabilities() -> set[str]:
 def _sections(manual: str) -> list[str]:
     """Return a manual's first line and its titled sections."""
     title, *rest = manual.split("\n\n")
-    titled: list[str] = []
-    for part in rest:
-        if re.match(r"\S.*\n {4}", part) and not part.startswith(_SKIPPED_SECTION):
-            titled.append(part)
+    titled = [part for part in rest if re.match(r"\S.*\n {4}", part) and not part.startswith(_SKIPPED_SECTION)]
     return [title.replace("\n", " "), *titled]
 
 
@@ -135,15 +135,7 @@ def _section(name: str, section: str) -> Iterator[str]:
     yield f"\n### {name}: {title[0].lower()}{title[1:]}\n"
     for line in inspect.cleandoc(f"\n{body}").splitlines():
         entry = _ENTRY.match(line)
-        text = f"- {entry[1]}: {entry[2]}" if entry else line
-        if title == "Environment" and not entry and line.startswith("``") is False and text and not text.startswith("- "):
-            text = f"  {text}" if _in_entry(body) else text
-        yield text.replace("``", "`")
-
-
-def _in_entry(body: str) -> bool:
-    """Whether a section begins with an entry, so that lines that follow belong to entries."""
-    return _ENTRY.match(inspect.cleandoc(f"\n{body}")) is not None
+        yield (f"- {entry[1]}: {entry[2]}" if entry else line).replace("``", "`")
 
 
 def _policy() -> Iterator[str]:

@@ -27,6 +27,7 @@ _LIMITS = {
     "minLength": "at least {} characters",
     "maxLength": "at most {} characters",
 }
+_NOT_EMPTY = frozenset({"minItems", "minProperties", "minLength"})
 
 
 def pages() -> dict[Path, str]:
@@ -43,8 +44,8 @@ def _resources() -> Iterator[str]:
     yield "# Custom resources\n"
     yield "Generated from `flipop_core/resources` by `make docs`. `kubectl explain fip.spec` prints the same.\n"
     yield "A field without a default may be absent, and then counts as the description says; *required* ones may not."
-    yield "`[]` stands for each item of a list, `<key>` for each key of a map. What is wrong is refused by the API server,"
-    yield "and found before that, with its line, by `flipop validate`.\n"
+    yield "`[]` stands for each item of a list, `<key>` for each key of a map. What is wrong is refused by the API"
+    yield "server, and found before that, with its line, by `flipop validate`.\n"
     for definition, resource in zip(schemas._DEFINITIONS, schemas.custom_resource_definitions(), strict=True):
         yield from _resource(resource["spec"], definition.spec, definition.status)
 
@@ -69,7 +70,7 @@ def _resource(
     body = schema["properties"]["spec"]
     yield f"\n### {kind} spec\n"
     yield from table(
-        ("field", "type", "default", "must be", "meaning"),
+        ("field", "type", "default", "meaning"),
         (_spec_row(*each) for each in _fields(spec_type, body, "")),
     )
     rules = [f"- `{rule.get('fieldPath', '')}` {rule['message']}." for rule in body.get("x-kubernetes-validations", ())]
@@ -122,7 +123,9 @@ def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
 
 def _spec_row(path: str, schema: Mapping[str, Any], default: object, required: object) -> tuple[str, ...]:
     shown = "*required*" if required else _default(default)
-    return f"`{path}`", _type_name(schema), shown, _text("; ".join(_limits(schema))), _text(schema["description"])
+    limits = "; ".join(_limits(schema))
+    meaning = schema["description"] + (f" *Must be: {limits}.*" if limits else "")
+    return f"`{path}`", _type_name(schema), shown, _text(meaning)
 
 
 def _default(value: object) -> str:
@@ -146,8 +149,13 @@ def _limits(schema: Mapping[str, Any]) -> Iterator[str]:
         yield "one of " + ", ".join(f"`{each}`" for each in schema["enum"] if each)
     if "pattern" in schema:
         yield f"like `{schema['pattern']}`"
-    yield from (text.format(schema[key]) for key, text in _LIMITS.items() if key in schema)
-    yield from (rule["message"].removeprefix("must be ") for rule in schema.get("x-kubernetes-validations", ()))
+    for key, text in _LIMITS.items():
+        if key in schema:
+            yield "not empty" if key in _NOT_EMPTY and schema[key] == 1 else text.format(schema[key])
+    yield from (
+        rule["message"].removeprefix("must be ").replace("*", "\\*")
+        for rule in schema.get("x-kubernetes-validations", ())
+    )
     if schema["type"] == "array" and schema["items"]["type"] != "object":
         yield from (f"each {each}" for each in _limits(schema["items"]))
 

@@ -33,9 +33,7 @@ _LEFT = (
     ("v1", "ServiceAccount"),
 )
 
-_TOKENS = (
-    '--from-literal=DIGITALOCEAN_ACCESS_TOKEN="$DIGITALOCEAN_ACCESS_TOKEN" --from-literal=CLOUDFLARE_TOKEN="$CLOUDFLARE_TOKEN"'
-)
+_TOKENS = " ".join(f'--from-literal={name}="${name}"' for name in ("DIGITALOCEAN_ACCESS_TOKEN", "CLOUDFLARE_TOKEN"))
 POOL = """\
 apiVersion: flipop.digitalocean.com/v1alpha1
 kind: FloatingIPPool

@@ -1,8 +1,8 @@
 """A shell in which a page's commands are run: real kubectl, helm and flipop against a real API server.
 
-What no part of is here is played: the kubelet (a Deployment of flipop becomes a `flipop run`), and whoever listens behind
-``exec``, ``logs``, ``port-forward`` and ``rollout status`` (the object that they name has to exist). What would reach
-beyond this machine, `NOT_RUN`, is noted and checked by its syntax.
+What no part of is here is played: the kubelet (a Deployment of flipop becomes a `flipop run`), and whoever listens
+behind ``exec``, ``logs``, ``port-forward`` and ``rollout status`` (the object that they name has to exist). What would
+reach beyond this machine, `NOT_RUN`, is noted and checked by its syntax.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.controlplane.api import Document
 from tests.e2e.controller import Controller
 from tests.e2e.world import World
 
@@ -85,7 +86,7 @@ class Session:
             **{f"HELM_{kind}_HOME": str(directory / f"helm-{kind}") for kind in ("CACHE", "CONFIG", "DATA")},
             "PATH": f"{programs}:{os.environ['PATH']}",
             "HOME": str(directory),
-            "COLUMNS": "150",
+            "COLUMNS": "100",
             "NO_COLOR": "1",
         }
 
@@ -108,7 +109,7 @@ class Session:
             patient = command.line.startswith(_PATIENT) and time.monotonic() < deadline
             assert patient, (
                 f"{command.where}: $ {command.line}\nended with {result.returncode}; missing: {wrong}\n"
-                f"{result.stdout}\n{result.stderr}"
+                f"{result.stdout}\n{result.stderr}\n{self.run('flipop status').stdout}"
             )
             time.sleep(0.3)
         self._play_kubelet()
@@ -139,17 +140,23 @@ class Session:
     def _play_kubelet(self) -> None:
         """Let a controller run if flipop's own Deployment asks for one, with its arguments and account."""
         deployment = self.world.cluster.get("Deployment", "flipop", "flipop", api_version="apps/v1")
-        spec = deployment["spec"] if deployment else {"replicas": 0}
-        ours = deployment is not None and "/flipop:" in spec["template"]["spec"]["containers"][0]["image"]
-        wanted = spec["replicas"] > 0 and ours
-        if self._controller is not None and not wanted:
+        wanted = _arguments(deployment)
+        if self._controller is not None and wanted is None:
             self._controller.stop()
             self._controller = None
-        elif self._controller is None and wanted:
-            command, _, *arguments = spec["template"]["spec"]["containers"][0]["args"]
+        elif self._controller is None and wanted is not None:
+            command, _, *arguments = wanted
             assert command == "run"
             self._controller = self.world.controller(*arguments)
             self._controller.await_leading()
+
+
+def _arguments(deployment: Document | None) -> list[str] | None:
+    """Return the arguments of the pods that a Deployment of ours asks for, None when it asks for none."""
+    if deployment is None or deployment["spec"]["replicas"] == 0:
+        return None
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return list(container["args"]) if "/flipop:" in container["image"] else None
 
 
 def _missing(expected: str, result: subprocess.CompletedProcess[str]) -> str:

@@ -58,7 +58,9 @@ def kubernetes_manifests() -> list[Any]:
 
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
-    assert [block.where for block in BLOCKS if block.language not in {"yaml", "sh", "console", "json", "text", "python"}] == []
+    assert [
+        block.where for block in BLOCKS if block.language not in {"yaml", "sh", "console", "json", "text", "python"}
+    ] == []
 
 
 @pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
@@ -70,7 +72,9 @@ def test_what_is_no_object_is_a_file_that_a_command_names() -> None:
     for block, document in manifests():
         if "apiVersion" not in document:
             assert block.file, block.where
-            named = [each for other in BLOCKS if other.page == block.page for each in _lines(other) if block.file in each]
+            named = [
+                each for other in BLOCKS if other.page == block.page for each in _lines(other) if block.file in each
+            ]
             assert named, f"{block.where}: no command of the page names {block.file}"
 
 
@@ -78,7 +82,9 @@ def _lines(block: Block) -> list[str]:
     return [command.line for command in commands(block)] if block.language in {"sh", "console"} else []
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "json"], ids=lambda block: block.where)
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language == "json"], ids=lambda block: block.where
+)
 def test_json_is_json(block: Block) -> None:
     assert json.loads(block.text)
 
@@ -124,7 +130,12 @@ def test_the_api_server_takes_it(served: ControlPlane, block: Block, document: d
 
 
 def test_the_api_server_refuses_what_is_wrong(served: ControlPlane) -> None:
-    wrong = {"apiVersion": API_VERSION, "kind": "FloatingIPPool", "metadata": {"name": "wrong"}, "spec": {"provider": "a"}}
+    wrong = {
+        "apiVersion": API_VERSION,
+        "kind": "FloatingIPPool",
+        "metadata": {"name": "wrong"},
+        "spec": {"provider": "a"},
+    }
     path = served.path_for("FloatingIPPool", "wrong", "default", api_version=API_VERSION)
     query = "?dryRun=All&fieldValidation=Strict&fieldManager=docs&force=true"
     for spec, message in (({"provider": "a"}, "desiredIPs"), ({"provider": "a", "desiredIPs": 1, "no": 1}, "no")):

@@ -35,6 +35,15 @@ def stopped(world: AWSWorld, node: EC2Node) -> None:
     world.cluster.set_node_ready(node.name, ready=None)
 
 
+def spent(world: AWSWorld) -> Counter[str]:
+    """Return what AWS was asked for, but for the first read of the account, which is repeated after 10 s."""
+    names = Counter(world.names())
+    repeated = names.pop("DescribeAddresses", 0)
+    assert repeated <= 1
+    names["DescribeInstances"] -= repeated
+    return names
+
+
 @pytest.mark.parametrize("happens", [not_ready, deleted, terminated, stopped])
 def test_a_failover_is_one_associate_and_one_read(
     world: AWSWorld, happens: Callable[[AWSWorld, EC2Node], None]
@@ -50,7 +59,7 @@ def test_a_failover_is_one_associate_and_one_read(
     world.until_on(moving, nodes[2])
     world.until_rests()
     assert world.until_active(2)[staying] == before[staying]
-    assert world.names() == ["DescribeInstances", "AssociateAddress"]
+    assert spent(world) == {"DescribeInstances": 1, "AssociateAddress": 1}
     (associate,) = world.calls("AssociateAddress")
     assert associate.parameters["NetworkInterfaceId"] == nodes[2].instance.interface_id
     assert associate.parameters["PrivateIpAddress"] == nodes[2].instance.private_addresses[0]
@@ -68,7 +77,7 @@ def test_several_failovers_at_once_cost_two_calls_each(world: AWSWorld) -> None:
     world.until(lambda: set(world.holders().values()) == {node.name for node in nodes[3:]}, "all three moved")
     world.until_rests()
     assert set(world.holders()) == set(before)
-    assert Counter(world.names()) == {"DescribeInstances": 3, "AssociateAddress": 3}
+    assert spent(world) == {"DescribeInstances": 3, "AssociateAddress": 3}
 
 
 def test_a_node_that_returns_gets_nothing_back(world: AWSWorld) -> None:

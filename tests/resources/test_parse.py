@@ -286,6 +286,11 @@ def test_the_ledger_comes_from_status_when_the_annotations_are_gone() -> None:
     assert view.ledger == AddressLedger(created=("203.0.113.7",), adopted=("203.0.113.8",))
 
 
+def test_what_is_no_address_in_an_edited_status_names_none() -> None:
+    view = decode_annotated({"unrelated": "1"}, allocatedIPs=["384.0.2.2", " 203.0.113.7"], adoptedIPs=["384.0.2.2"])
+    assert view.ledger == AddressLedger(created=("203.0.113.7",))
+
+
 def test_an_emptied_annotation_wins_over_status() -> None:
     view = decode_annotated({ALLOCATED_IPS_ANNOTATION: ""}, allocatedIPs=["203.0.113.7"])
     assert view.ledger == AddressLedger()

@@ -60,6 +60,7 @@ def test_a_node_that_recovers_in_time_keeps_its_address(world: World) -> None:
     assert f"{addresses[0]}: the node is not Ready; the address moves at 20" in message
     assert f"unless {node} is Ready again" in message
     assert metric(world, "Grace") == 1
+    world.until_quiet()
     version = world.api.resource_version
     time.sleep(1.2)
     assert world.api.resource_version == version, "nothing is written while it waits"

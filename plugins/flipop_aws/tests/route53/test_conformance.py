@@ -21,7 +21,7 @@ REQUESTS = {"verify": "GET .*hostedzonesbyname", "get_record_set": "GET .*rrset"
 
 class Harness(DNSProviderHarness):
     zone = "example.com"
-    timeout_seconds = 2.0
+    timeout_seconds = 3.0
     faults = frozenset({"rate_limited", "unavailable", "lost_answer", "hang"})
     max_ttl_seconds = 2**31 - 1
 
