@@ -10,6 +10,8 @@ CONSTRAINTS := requirements/constraints.txt
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
 # Extra arguments: make test ARGS="-k planner", make bench ARGS="failover".
 ARGS ?=
+# One or more scenarios of the benchmarks: make bench SCENARIO="failover start".
+SCENARIO ?=
 
 .PHONY: help setup demo test test-isolated fuzz soak check bench controlplane crds manifests metrics constraints clean
 
@@ -62,7 +64,7 @@ check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 bench: setup ## the benchmarks, as ratios and medians
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m benchmarks $(ARGS)
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m benchmarks $(SCENARIO) $(ARGS)
 
 controlplane: setup ## build or find etcd and kube-apiserver; their directory is the last line
 	@$(BIN)/python tests/controlplane/binaries.py

@@ -19,6 +19,9 @@ from typing import Any
 from benchmarks.figures import Figure, Options
 from benchmarks.stage import Stage, stage
 
+SIZES = ((1, 5), (10, 100))
+"""Pools, and the addresses of all of them."""
+
 RECHECK_SECONDS = 10.0
 RECHECKS = 6
 DEFAULT_RECHECK_SECONDS = 300.0
@@ -38,7 +41,7 @@ _POLICY = {
 def idle(options: Options) -> list[Figure]:
     """Measure 5 addresses in 1 pool, then 100 addresses in 10 pools."""
     figures = []
-    for pools, addresses in ((1, 5), (10, 100)):
+    for pools, addresses in SIZES:
         figures += _idle(options, pools, addresses)
     return figures
 

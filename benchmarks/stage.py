@@ -231,6 +231,13 @@ class Stage:
 @contextmanager
 def stage(options: Options, *, apiserver_arguments: Sequence[str] = ()) -> Iterator[Stage]:
     """Start a control plane with the shipped resources and roles, and a provider with the asked latency."""
+    with ControlPlane(find_binaries(), apiserver_arguments=apiserver_arguments) as cluster, on(cluster, options) as it:
+        yield it
+
+
+@contextmanager
+def on(cluster: ControlPlane, options: Options) -> Iterator[Stage]:
+    """Use a control plane that runs, and has nothing of an earlier stage; see `stage`."""
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="flipop-benchmark-"))
         watchdog = Watchdog(directory)  # which also removes the directory
@@ -239,7 +246,6 @@ def stage(options: Options, *, apiserver_arguments: Sequence[str] = ()) -> Itera
         cloud = Cloud(_serve(stack, "flipop_do_testserver", "flipop_do", latency, directory, watchdog))
         stack.callback(cloud.close)
         cloud.warm_up()
-        cluster = stack.enter_context(ControlPlane(find_binaries(), apiserver_arguments=apiserver_arguments))
         for name in ("crds.yaml", "rbac.yaml"):
             cluster.apply(REPOSITORY / "deploy" / name)
         yield Stage(cluster, cloud, directory, watchdog, stack, options)

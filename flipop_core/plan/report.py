@@ -149,7 +149,7 @@ def record_set_status(
     trouble = Trouble(hold.reason, hold.message, failure=True) if hold is not None else None
     if trouble is None and not settled:
         trouble = Trouble(reasons.UPDATING, "a DNS change is under way")
-    text = f"{published} addresses are published"
+    text = f"{_counted(published, 'address is', 'addresses are')} published"
     if trouble is None:
         ready = Condition(reasons.READY, "True", reasons.PUBLISHED, text, "")
     else:
@@ -262,7 +262,12 @@ def _hold_message(hold: Hold) -> str:
 
 def _no_free_node(assessment: Assessment, idle: list[str]) -> str:
     fit = len(assessment.candidates)
-    return f"{len(idle)} of {assessment.desired} addresses have no node: {fit} nodes are fit, none of them is free"
+    nodes = f"{_counted(fit, 'node is', 'nodes are')} fit{', none of them is free' if fit else ''}"
+    return f"{len(idle)} of {assessment.desired} addresses have no node: {nodes}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _ready(trouble: Trouble | None, active: int, desired: int) -> Condition:

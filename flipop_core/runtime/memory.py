@@ -18,7 +18,7 @@ _M_ARENA_MAX = -8
 
 _HEAPS = 1
 _LARGE_BYTES = 128 * 1024
-_TRIM_SECONDS = 5.0
+_TRIM_SECONDS = 2.0
 
 
 def bound_heaps() -> bool:

@@ -8,7 +8,7 @@ from tests.controlplane.api import Document
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.aws import WEST, AWSWorld
 from tests.e2e.routed import Routed
-from tests.e2e.world import ANNOTATION, World
+from tests.e2e.world import ANNOTATION, Machine, World
 
 from .session import Session
 
@@ -103,24 +103,18 @@ def pool(session: Session) -> None:
 
 
 def service(session: Session) -> None:
-    """Make the service of an ingress with a ready endpoint, and a firewall, on top of `installed`."""
+    """Make the service of an ingress with an endpoint on a node that holds no address, and a firewall."""
+    world = session.world
     pool(session)
     session.succeed("kubectl delete fip ingress -n flipop")
-    routed = Routed(session.world)
-    if not [each for each in session.world.cloud.firewalls.all() if each.name == "edge"]:
-        session.world.cloud.firewalls.add("edge")
-    if session.world.cluster.get("Service", _SERVICE, "ingress") is None:
+    routed = Routed(world)
+    if not [each for each in world.cloud.firewalls.all() if each.name == "edge"]:
+        world.cloud.firewalls.add("edge")
         routed.service(name=_SERVICE, namespace="ingress")
-        node = session.world.cluster.get("Node", "work-1")
-        assert node is not None
-        machine = _Named("work-1", node["spec"]["providerID"])
-        routed.endpoints(machine, name=_SERVICE, namespace="ingress")
-
-
-class _Named:
-    def __init__(self, name: str, provider_id: str) -> None:
-        self.name = name
-        self.provider_id = provider_id
+    name = f"work-{10 + len(world.cluster.list_objects('Node'))}"
+    machine = Machine(name, world.cloud.account.add_droplet(name, "nyc3"))
+    world.bare_node(name, machine.provider_id, {})
+    routed.endpoints(machine, name=_SERVICE, namespace="ingress")
 
 
 def original(session: Session) -> None:

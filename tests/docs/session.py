@@ -68,6 +68,8 @@ class Session:
         self.directory = directory
         self._noted = directory / "not-run"
         self._noted.touch()
+        # An uninstall takes the rights away before the controller ends, and an install gives them as it begins.
+        world.expected_errors.add("not allowed to use the leader lease")
         self._controller: Controller | None = None
         programs = directory / "bin"
         programs.mkdir()
@@ -147,6 +149,9 @@ class Session:
         elif self._controller is None and wanted is not None:
             command, _, *arguments = wanted
             assert command == "run"
+            cluster = self.world.cluster
+            cluster.await_access("flipop", "flipop", "create", "leases", "coordination.k8s.io")
+            cluster.await_access("flipop", "flipop", "watch", "floatingippools", "flipop.digitalocean.com")
             self._controller = self.world.controller(*arguments)
             self._controller.await_leading()
 

@@ -383,3 +383,17 @@ def test_pods_and_nodes_have_reflectors(api: InMemoryKubeAPI) -> None:
     assert [node.name for node in nodes.store.having("x://1")] == ["a"]
     assert pods.store.having("a") == (decode_pod(api.get(PODS, "ns", "p")),)
     assert pod_identity(pods.store.having("a")[0])[:2] == ("ns", "p")
+
+
+def test_a_page_of_a_list_waits_for_its_turn(api: InMemoryKubeAPI, changes: Changes) -> None:
+    api.add_node("a")
+    turns = threading.BoundedSemaphore(1)
+    reflector = node_reflector(api, Query(NODES), changes, turns=turns)
+    with turns:
+        reflector.start()
+        assert not reflector.wait_synced(0.2)
+    try:
+        assert reflector.wait_synced(5.0)
+        assert turns.acquire(timeout=5.0)  # it was given back
+    finally:
+        reflector.stop()
