@@ -13,7 +13,7 @@ ARGS ?=
 # One or more scenarios of the benchmarks: make bench SCENARIO="failover start".
 SCENARIO ?=
 
-.PHONY: help setup demo test test-isolated fuzz soak check bench controlplane crds manifests metrics constraints clean
+.PHONY: help setup demo test test-isolated fuzz soak check bench controlplane crds manifests metrics docs constraints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -34,6 +34,7 @@ demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 	$(BIN)/flipop demo $(ARGS)
 
 test: setup ## all tests, against a real kube-apiserver and etcd
+	@$(BIN)/python -m tests.tools.prepare
 	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile $(ARGS)
 
 test-isolated: setup ## each distribution's own tests from its wheel, with the lowest and the highest dependencies
@@ -71,6 +72,11 @@ controlplane: setup ## build or find etcd and kube-apiserver; their directory is
 
 metrics: setup ## write docs/metrics.md from the code
 	$(BIN)/python -m flipop_core.runtime.metricsdoc docs/metrics.md
+
+docs: setup ## write what of docs/ is made from the code, and build the site into build/site
+	$(BIN)/python -m flipop_core.cli.reference docs
+	$(BIN)/python -m tests.docs.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 manifests: crds ## write deploy/ and the chart's copies from the resource types and the chart (builds helm once)
 	$(BIN)/python -m tests.tools.manifests

@@ -16,6 +16,7 @@ from benchmarks.stage import NAMESPACE, Controller, Stage, stage
 from flipop_core.resources.types import API_VERSION
 from tests.controlplane.api import wait_for
 
+PROVIDERS = ("digitalocean", "cloudflare")
 NODES = 10
 ZONE = "benchmark.example"
 RECORD_SET = "nodes"
@@ -66,7 +67,7 @@ class Server:
 
 def dns_failover(options: Options) -> list[Figure]:
     """Let one node after the other become NotReady, with the records at DigitalOcean, then at Cloudflare."""
-    return [figure for provider in ("digitalocean", "cloudflare") for figure in _failovers(options, provider)]
+    return [figure for provider in PROVIDERS for figure in _failovers(options, provider)]
 
 
 def _failovers(options: Options, provider: str) -> list[Figure]:

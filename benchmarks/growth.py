@@ -14,6 +14,7 @@ from benchmarks.figures import Figure, Options
 from benchmarks.lifecycle import all_assigned
 from benchmarks.stage import stage
 
+PARTS = (8, 4, 2, 1)
 PODS_PER_NODE = 10
 NODES_PER_POOL = 100
 ADDRESSES_PER_POOL = 20
@@ -48,7 +49,7 @@ class _Size(msgspec.Struct, frozen=True):
 
 def growth(options: Options) -> list[Figure]:
     """Measure an eighth, a quarter, half and all of --scale nodes."""
-    sizes = [_measured(options, max(8, options.scale_nodes // part)) for part in (8, 4, 2, 1)]
+    sizes = [_measured(options, max(8, options.scale_nodes // part)) for part in PARTS]
     figures = [figure for size in sizes for figure in _figures(size)]
     first, last = sizes[0], sizes[-1]
     for name, unit in (("rss_mib", "RSS"), ("cpu_seconds", "CPU"), ("seconds", "time"), ("calls", "calls")):

@@ -18,6 +18,9 @@ from tests.controlplane.api import wait_for
 POOL = "benchmark"
 NEIGHBOURS = 3
 _FAILURE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+BROKEN = (("AWS hangs", b""), ("AWS answers 503", _FAILURE))
+"""What the other provider does, and what it sends."""
+
 _QUIET_SECONDS = 0.15
 _SETTLE_SECONDS = 2.0
 
@@ -25,7 +28,7 @@ _SETTLE_SECONDS = 2.0
 def isolation(options: Options) -> list[Figure]:
     """Fail nodes over at DigitalOcean, first alone, then while AWS hangs or fails for three other pools."""
     figures = []
-    for name, answer in (("alone", None), ("AWS hangs", b""), ("AWS answers 503", _FAILURE)):
+    for name, answer in (("alone", None), *BROKEN):
         with stage(options) as running:
             running.add_nodes(NODES)
             running.create_pool(POOL, running.cloud.add_addresses(ADDRESSES))
@@ -39,12 +42,12 @@ def isolation(options: Options) -> list[Figure]:
                 variables = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
                 figures.append(_failovers(options, running, name, variables, connections))
                 figures.append(Figure(f"{name}: connections to it", "connections", (float(len(connections)),)))
-    alone, hanging, failing = (figure for figure in figures if figure.unit == "ms")
-    return [
-        *figures,
-        Figure("AWS hangs against alone", "ratio", (hanging.median / alone.median,)),
-        Figure("AWS answers 503 against alone", "ratio", (failing.median / alone.median,)),
+    alone, *others = (figure for figure in figures if figure.unit == "ms")
+    ratios = [
+        Figure(f"{name} against alone", "ratio", (other.median / alone.median,))
+        for (name, _), other in zip(BROKEN, others, strict=True)
     ]
+    return [*figures, *ratios]
 
 
 def _failovers(

@@ -1,4 +1,4 @@
-"""The benchmarks' command line, and what it makes of the values; no scenario that needs a control plane."""
+"""The benchmarks' command line, and what it makes of the values; `benchmarks/` has the scenarios."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import SCENARIOS, main
-from benchmarks.figures import Figure, Options, Result, Scenario, print_table, run_scenario
+from benchmarks.figures import Figure, Options, Result, Scenario, print_ratios, print_table, run_scenario
+from benchmarks.micro import views
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -23,7 +24,7 @@ def test_lists_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == [scenario.name for scenario in SCENARIOS]
     expected = {"failover", "mass-failover", "dns-failover", "start", "cold-start", "idle", "stop", "planner", "scale"}
-    assert expected <= set(listed)
+    assert expected | {"churn", "growth", "isolation", "shards", "views"} <= set(listed)
 
 
 def test_runs_as_a_module_and_writes_json(tmp_path: Path) -> None:
@@ -73,3 +74,29 @@ def test_a_failed_scenario_is_reported_and_does_not_end_the_others() -> None:
     print_table([result, whole], Console(file=output, width=120))
     assert "broken failed: RuntimeError: no cluster [for 3 repetitions]" in output.getvalue()
     assert "1.5" in output.getvalue()
+
+
+def test_compares_two_controllers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    assert main(["queue", "--repeat", "1", "--compare", "other {kubeconfig}", "--json", str(target)]) == 0
+    shown = capsys.readouterr().out
+    assert "medians side by side" in shown
+    assert "other / this" in shown
+    ours, theirs = json.loads(target.read_text())["results"]
+    assert (ours["controller"], theirs["controller"]) == (None, "other {kubeconfig}")
+
+
+def test_ratios_are_those_of_the_medians() -> None:
+    ours = Result("start", (Figure("time", "s", (2.0,)), Figure("only ours", "s", (1.0,))), 0.0, 1.0)
+    theirs = Result("start", (Figure("time", "s", (5.0, 7.0)),), 0.0, 1.0, controller="other")
+    output = io.StringIO()
+    print_ratios([(ours, theirs)], Console(file=output, width=120))
+    (row,) = [line for line in output.getvalue().splitlines() if "start" in line]
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == ["start", "time", "2", "6", "s", "3.00"]
+    assert "only ours" not in output.getvalue()
+
+
+def test_little_is_kept_of_a_node_and_a_pod() -> None:
+    node, pod = views(Options(repeat=200))
+    assert 0 < node.median <= 2300, "bytes of a node with 14 labels"
+    assert 0 < pod.median <= 500, "bytes of a pod"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.tools.helm import HelmUnavailable, find_helm
+from tests.tools.helm import find_helm
+from tests.tools.tool import needed
 
 from .charts import Helm
 
@@ -23,12 +22,5 @@ def helm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
         with capture.global_and_fixture_disabled():
             sys.stderr.write(f"\n{line}\n")
 
-    try:
-        binary: Path = find_helm(progress if capture is not None else None)
-    except HelmUnavailable as error:
-        reason = str(error)
-    else:
-        return Helm(binary, tmp_path_factory.mktemp("helm"))
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+    binary = needed(lambda: find_helm(progress if capture is not None else None))
+    return Helm(binary, tmp_path_factory.mktemp("helm"))

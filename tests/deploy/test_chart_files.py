@@ -15,6 +15,7 @@ import flipop_core
 from tests.tools import manifests
 from tests.tools.chart_values import described_values
 from tests.tools.helm import find_helm
+from tests.tools.tool import needed
 
 from .charts import CHART, DEPLOY, VALUE_SETS, Helm
 
@@ -42,7 +43,7 @@ def test_the_table_of_values_is_that_of_the_values() -> None:
 
 @pytest.mark.parametrize("name", ["rbac.yaml", "workload.yaml"])
 def test_the_plain_manifests_are_what_the_chart_makes(helm: Helm, name: str) -> None:
-    assert (DEPLOY / name).read_text() == manifests.plain_manifests(find_helm())[DEPLOY / name], REGENERATE
+    assert (DEPLOY / name).read_text() == manifests.plain_manifests(needed(find_helm))[DEPLOY / name], REGENERATE
 
 
 def test_each_value_is_described() -> None:

@@ -12,7 +12,8 @@ import pytest
 from tests.controlplane.binaries import BinariesUnavailable, Progress
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
-from tests.tools.helm import HelmUnavailable, find_helm
+from tests.tools.helm import find_helm
+from tests.tools.tool import ToolMissing
 
 from .kubectl_binary import find_kubectl
 
@@ -28,7 +29,7 @@ def _found(config: pytest.Config, find: Callable[[Progress | None], Path]) -> Pa
 
     try:
         return find(progress if capture is not None else None)
-    except (BinariesUnavailable, HelmUnavailable) as error:
+    except (BinariesUnavailable, ToolMissing) as error:
         reason = str(error)
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.distributions import Distributions, build
-from tests.packaging.tools import locked, needed, packaging_tools
+from tests.packaging.tools import packaging_tools
+from tests.tools.tool import locked, needed
 
 
 @pytest.fixture(scope="session")

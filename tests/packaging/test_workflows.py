@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from tests.packaging.distributions import PLUGINS
-from tests.packaging.tools import REPOSITORY, actionlint, needed
+from tests.packaging.tools import REPOSITORY, actionlint
+from tests.tools.tool import needed
 
 DIRECTORY = REPOSITORY / ".github" / "workflows"
 WORKFLOWS = {path.name: path for path in sorted(DIRECTORY.glob("*.yaml"))}

@@ -5,19 +5,16 @@ Both are pinned by hash, made once, and kept beside the control plane's binaries
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.controlplane.binaries import cache_directory
+from tests.tools.tool import ToolMissing, locked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -25,10 +22,6 @@ REQUIREMENTS = REPOSITORY / "requirements"
 ACTIONLINT = Path(__file__).resolve().parent / "actionlint"
 
 _SECONDS = 280
-
-
-class ToolMissing(Exception):
-    """A tool cannot be had; the message says what is missing."""
 
 
 def packaging_tools() -> Path:
@@ -57,16 +50,6 @@ def actionlint() -> Path:
     return _made(module, "actionlint", make) / "actionlint"
 
 
-def needed(find: Callable[[], Path]) -> Path:
-    """Return what ``find`` returns; where it is missing the test fails in CI, and is skipped elsewhere."""
-    try:
-        return find()
-    except ToolMissing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-
-
 def install(python: Path, arguments: Sequence[str | Path]) -> None:
     """Run ``uv pip install`` into the environment of ``python``, from uv's cache alone if that suffices."""
     command = [UV, "pip", "install", "--quiet", "--python", python, *arguments]
@@ -87,15 +70,6 @@ def run(
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise ToolMissing(f"{' '.join(map(str, command[:4]))} ended with {done.returncode}:\n{tail}")
     return done.stdout
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``, across processes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _made(content: bytes, name: str, make: Callable[[Path], None]) -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.tools.debian import unpacked_or_skip
+from tests.tools.prepare import BROWSER
 
 _FLAGS = (
     "--headless",
@@ -161,7 +162,7 @@ class Browser:
 @contextmanager
 def launched(profile: Path) -> Iterator[Browser]:
     """Run a browser with the empty directory ``profile`` as its own. Skips, or fails in CI, when none can be had."""
-    root = unpacked_or_skip("chromium-headless-shell", with_dependencies=True)
+    root = unpacked_or_skip(BROWSER, with_dependencies=True)
     program = root / "usr/lib/chromium/chromium-headless-shell"
     theirs_in, commands = _pipe()
     answers, theirs_out = _pipe()

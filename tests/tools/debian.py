@@ -8,26 +8,20 @@ and returns the directory that stands for ``/`` in them. It is made once, also w
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from tests.controlplane.binaries import cache_directory
 
+from .tool import ToolMissing, locked, needed
+
 _DOWNLOAD_SECONDS = 240
 _LOCAL_SECONDS = 120
-
-
-class ToolMissing(Exception):
-    """A package cannot be had; the message says what is missing."""
 
 
 def unpacked(*packages: str, with_dependencies: bool) -> Path:
@@ -40,7 +34,7 @@ def unpacked(*packages: str, with_dependencies: bool) -> Path:
             raise ToolMissing(f"{' '.join(packages)}: {program} is missing, so Debian packages cannot be fetched")
     root = debian_cache_directory() / _folder(packages, with_dependencies=with_dependencies)
     if not root.is_dir():
-        with _lock(root.with_name(f"{root.name}.lock")):
+        with locked(root.with_name(f"{root.name}.lock")):
             if not root.is_dir():
                 _fetch(packages, root, with_dependencies=with_dependencies)
     return root
@@ -48,12 +42,7 @@ def unpacked(*packages: str, with_dependencies: bool) -> Path:
 
 def unpacked_or_skip(*packages: str, with_dependencies: bool) -> Path:
     """Return what `unpacked` does. What cannot be had is a failure where ``CI`` is set, else the test is skipped."""
-    try:
-        return unpacked(*packages, with_dependencies=with_dependencies)
-    except ToolMissing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+    return needed(lambda: unpacked(*packages, with_dependencies=with_dependencies))
 
 
 def debian_cache_directory() -> Path:
@@ -127,12 +116,3 @@ def _run(command: Sequence[str], *, seconds: float, directory: Path | None = Non
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolMissing(f"{' '.join(command)} failed: {error}") from None
     return done.stdout
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``, across processes; the system drops it when its holder dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,21 +1,19 @@
 """Build the helm that the tests of the chart and `make manifests` run; a release of its Go module, pinned by hash.
 
 ``python tests/tools/helm.py`` prints its progress to standard error and, as the last line of standard output, the path
-of the binary. The standard library is enough. With ``FLIPOP_HELM`` set, the binary it names is used; otherwise Go
+of the binary. With ``FLIPOP_HELM`` set, the binary it names is used; otherwise Go
 builds it once, beside the control plane's binaries.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ if __package__ in {None, ""}:  # run as a script: Python looks for modules in th
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.controlplane.binaries import Progress, cache_directory
+from tests.tools.tool import ToolMissing, locked
 
 MODULE = "helm.sh/helm/v4"
 VERSION = "v4.3.1"
@@ -33,21 +32,17 @@ _VERSION_VARIABLE = f"{MODULE}/internal/version.version"
 _BUILD_SECONDS = 1800.0
 
 
-class HelmUnavailable(Exception):
-    """There is no helm and it cannot be built; the message says what to install or set."""
-
-
 def find_helm(progress: Progress | None = None) -> Path:
-    """Return the path of the helm binary, built if need be, which takes minutes. Raises `HelmUnavailable`."""
+    """Return the path of the helm binary, built if need be, which takes minutes. Raises `ToolMissing`."""
     report = progress or _to_stderr
     if chosen := os.environ.get("FLIPOP_HELM"):
         return _checked(Path(chosen).expanduser().absolute())
     go = shutil.which("go")
     if go is None:
-        raise HelmUnavailable("helm is missing: install Go 1.26 or newer to have it built, or set FLIPOP_HELM to it")
+        raise ToolMissing("helm is missing: install Go 1.26 or newer to have it built, or set FLIPOP_HELM to it")
     binary = cache_directory() / f"helm-{_fingerprint(go)}"
     if not binary.is_file():
-        with _lock(binary.with_suffix(".lock"), report):
+        with locked(binary.with_suffix(".lock"), lambda: report("another process is building helm; waiting for it")):
             if not binary.is_file():
                 _build(go, binary, report)
     return binary
@@ -62,7 +57,7 @@ def _checked(binary: Path) -> Path:
     try:
         subprocess.run([binary, "version", "--short"], check=True, capture_output=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
-        raise HelmUnavailable(f"FLIPOP_HELM is {binary}, which does not run: {error}") from None
+        raise ToolMissing(f"FLIPOP_HELM is {binary}, which does not run: {error}") from None
     return binary
 
 
@@ -90,7 +85,7 @@ def _build(go: str, binary: Path, report: Progress) -> None:
 def _downloaded(go: str) -> dict[str, Any]:
     module: dict[str, Any] = json.loads(_run(go, ["mod", "download", "-json", f"{MODULE}@{VERSION}"]))
     if module["Sum"] != MODULE_HASH:
-        raise HelmUnavailable(f"{MODULE} {VERSION} has the hash {module['Sum']}, not {MODULE_HASH}")
+        raise ToolMissing(f"{MODULE} {VERSION} has the hash {module['Sum']}, not {MODULE_HASH}")
     return module
 
 
@@ -108,28 +103,15 @@ def _run(go: str, arguments: Sequence[str], cwd: Path | None = None) -> str:
     if result.returncode != 0:
         # Go lists the modules it downloads first; what went wrong comes last.
         tail = "\n".join((result.stderr.strip() or result.stdout.strip()).splitlines()[-20:])
-        raise HelmUnavailable(f"helm {VERSION} cannot be built (go {arguments[0]}):\n{tail}")
+        raise ToolMissing(f"helm {VERSION} cannot be built (go {arguments[0]}):\n{tail}")
     return result.stdout
-
-
-@contextmanager
-def _lock(path: Path, report: Progress) -> Iterator[None]:
-    """Hold an exclusive lock on `path`, across processes; the system drops it when its holder dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("another process is building helm; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def main() -> int:
     """Print where helm is; return the process's exit code."""
     try:
         sys.stdout.write(f"{find_helm()}\n")
-    except HelmUnavailable as error:
+    except ToolMissing as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from tests.tools.chart_values import with_table
-from tests.tools.helm import HelmUnavailable, find_helm
+from tests.tools.helm import find_helm
+from tests.tools.tool import ToolMissing
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 CHART = DEPLOY / "chart"
@@ -103,7 +104,7 @@ def main() -> int:
         _write(made)
         for stale in {*(CHART / "files" / "crds").iterdir()} - set(made):
             stale.unlink()
-    except (HelmUnavailable, OSError) as error:
+    except (ToolMissing, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except subprocess.CalledProcessError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from . import debian
+from .tool import ToolMissing
 
 _APT = """#!/bin/sh
 echo "$@" >> {log}
@@ -85,10 +86,10 @@ def test_those_who_ask_at_once_wait_for_one_another(apt: Apt) -> None:
 
 
 def test_what_cannot_be_had_is_looked_for_in_newer_lists_and_then_said(apt: Apt) -> None:
-    with pytest.raises(debian.ToolMissing, match="Unable to locate package broken"):
+    with pytest.raises(ToolMissing, match="Unable to locate package broken"):
         debian.unpacked("broken", with_dependencies=False)
     assert [call.split()[-1] for call in apt.calls()] == ["broken", "update", "broken"]
-    with pytest.raises(debian.ToolMissing, match="fetched nothing"):
+    with pytest.raises(ToolMissing, match="fetched nothing"):
         debian.unpacked("virtual", with_dependencies=False)
     assert not [path for path in debian.debian_cache_directory().iterdir() if path.suffix != ".lock"]
 

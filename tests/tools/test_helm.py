@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools import helm
-from tests.tools.helm import HelmUnavailable, find_helm
+from tests.tools.helm import find_helm
+from tests.tools.tool import ToolMissing
 
 _GO = """#!/bin/sh
 case "$1" in
@@ -58,14 +59,14 @@ def test_builds_once_in_the_modules_directory_and_finds_it_again(tools: Path) ->
 
 def test_a_module_that_is_not_the_pinned_one_is_not_built(tools: Path) -> None:
     _fake_go(tools, digest="h1:another")
-    with pytest.raises(HelmUnavailable, match="has the hash h1:another, not h1:"):
+    with pytest.raises(ToolMissing, match="has the hash h1:another, not h1:"):
         find_helm(lambda line: None)
     assert not (tools / "log").exists()
 
 
 def test_a_failed_build_leaves_nothing_and_says_why(tools: Path) -> None:
     _fake_go(tools, then='echo "module lost" >&2; exit 1')
-    with pytest.raises(HelmUnavailable, match=r"cannot be built \(go build\)(.|\n)*module lost"):
+    with pytest.raises(ToolMissing, match=r"cannot be built \(go build\)(.|\n)*module lost"):
         find_helm(lambda line: None)
     _fake_go(tools)
     assert find_helm(lambda line: None).is_file()
@@ -83,13 +84,13 @@ def test_a_binary_of_ones_own(tools: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("FLIPOP_HELM", str(own))
     assert find_helm() == own
     _executable(own, "#!/bin/sh\nexit 1\n")
-    with pytest.raises(HelmUnavailable, match="which does not run"):
+    with pytest.raises(ToolMissing, match="which does not run"):
         find_helm()
 
 
 def test_without_go_it_says_what_to_install(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tools / "none"))
-    with pytest.raises(HelmUnavailable, match=r"install Go .* FLIPOP_HELM"):
+    with pytest.raises(ToolMissing, match=r"install Go .* FLIPOP_HELM"):
         find_helm()
 
 
