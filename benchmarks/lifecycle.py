@@ -11,6 +11,7 @@ from tests.controlplane.api import wait_for
 
 POOL = "benchmark"
 NODES = 10
+REST_SECONDS = (2.0, 3.0)
 START_NODES = 160
 START_ADDRESSES = 100
 
@@ -70,7 +71,7 @@ def stop(options: Options) -> list[Figure]:
             with running.controller() as controller:
                 running.wait_leading(controller)
                 running.wait_settled(controller, POOL, 3)
-                time.sleep(random.uniform(2.0, 3.0))  # at rest, and at any moment between two renewals
+                time.sleep(random.uniform(*REST_SECONDS))  # at rest, and at any moment between two renewals
                 seconds.append(controller.terminate())
             if holder := running.lease_holder():
                 raise RuntimeError(f"{holder} still holds the lease")

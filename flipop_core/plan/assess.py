@@ -105,7 +105,9 @@ def assess(observed: PoolObservation) -> Assessment:
     busy = {operation.target for operation in observed.operations.values() if operation.target}
     family = pool_family(observed.spec)
     loads = {
-        provider_id: sum(family_of(address) == family for address in held) for provider_id, held in occupants.items()
+        node.provider_id: sum(family_of(address) == family for address in held)
+        for node in candidates
+        if (held := occupants.get(node.provider_id))
     }
     roomy = [
         node
@@ -129,9 +131,10 @@ def assess(observed: PoolObservation) -> Assessment:
 def _by_provider_id(nodes: Iterable[NodeView]) -> dict[str, NodeView]:
     """Index by provider ID. Of several Node objects for one machine the first by name counts."""
     indexed: dict[str, NodeView] = {}
-    for node in sorted(nodes, key=lambda node: node.name):
-        if node.provider_id:
-            indexed.setdefault(node.provider_id, node)
+    for node in nodes:
+        other = indexed.get(node.provider_id)
+        if node.provider_id and (other is None or node.name < other.name):
+            indexed[node.provider_id] = node
     return indexed
 
 
@@ -143,7 +146,10 @@ def _occupants(observed: PoolObservation) -> dict[str, tuple[str, ...]]:
     for operation in observed.operations.values():
         if operation.target and operation.address not in held.get(operation.target, ()):
             held.setdefault(operation.target, []).append(operation.address)
-    return {provider_id: tuple(sorted(addresses)) for provider_id, addresses in held.items()}
+    return {
+        provider_id: tuple(sorted(addresses) if len(addresses) > 1 else addresses)
+        for provider_id, addresses in held.items()
+    }
 
 
 def _address_state(

@@ -13,7 +13,7 @@ from flipop_core.model import CreateRequest
 from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
 from flipop_core.plan.assess import pool_addresses
 from flipop_core.plan.draft import Draft
-from flipop_core.plan.observed import Creation, PoolObservation, creation_request
+from flipop_core.plan.observed import Creation, PoolObservation, Verb, creation_request
 from flipop_core.resources import reasons
 from flipop_core.resources.types import family_of, pool_family
 
@@ -92,7 +92,7 @@ def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
     elif node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
         # The node is no longer free, or would be kept from others for long. Nothing was made: begin anew later.
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), f"that no address is created on {node}"))
-    elif _may_call(draft, not_before):
+    elif _may_call(draft, not_before, "create"):
         draft.act(CreateAddress(pending))
 
 
@@ -158,7 +158,7 @@ def _begin(draft: Draft) -> None:
         draft.act(RecordLedger(ledger, f"adopted {', '.join(adopted)}, found on the pool's nodes"))
         return
     creation = observed.memory.creation
-    if not _may_call(draft, creation.backoff.not_before if creation and creation.backoff else draft.now):
+    if not _may_call(draft, creation.backoff.not_before if creation and creation.backoff else draft.now, "create"):
         return
     if not fresh:
         draft.reread_all()
@@ -200,10 +200,10 @@ def _is_free(draft: Draft, provider_id: str) -> bool:
     return free and draft.refused_until(provider_id) is None
 
 
-def _may_call(draft: Draft, not_before: float) -> bool:
+def _may_call(draft: Draft, not_before: float, *verbs: Verb) -> bool:
     creation = draft.observed.memory.creation
-    if not draft.provider_allowed:
-        gate = draft.observed.gate
+    gate = draft.closed(*verbs)
+    if gate is not None:
         draft.hold(gate.reason, gate.message, until=gate.not_before)
         return False
     if not_before > draft.now:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from flipop_core.dnsnames import is_zone_id
 from flipop_core.errors import AccessDenied, Final, FlipopError, NotFound
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
@@ -55,8 +56,12 @@ class RecordName(msgspec.Struct, frozen=True, gc=False):
         return RecordName(self.provider, self.zone, f"{self.type.lower()}-{name}", "TXT")
 
     def is_same_set(self, other: RecordName) -> bool:
-        """Whether both name the same records: the zone may be given by its name or by its ID."""
-        return (self.provider, self.name, self.type) == (other.provider, other.name, other.type)
+        """Whether both name the same records, as far as is known: a zone may be given by its name or by its ID.
+
+        Two zones may hold records of one name: a public and a private one, or one and what is delegated from it.
+        """
+        same_zone = self.zone == other.zone or is_zone_id(self.zone) is not is_zone_id(other.zone)
+        return same_zone and (self.provider, self.name, self.type) == (other.provider, other.name, other.type)
 
 
 class Ownership(msgspec.Struct, frozen=True, gc=False):
@@ -115,43 +120,6 @@ def _explained(name: RecordName, error: FlipopError, text: str) -> tuple[str, st
             return reasons.DNS_FAILED, text
 
 
-class RecordObservation(msgspec.Struct, frozen=True):
-    """All that decides what is done for one record set.
-
-    ``wanted`` are the values it must hold; ``keepable`` those that may stay if they are there. ``ttl_seconds`` is what
-    the provider keeps (`DNSProvider.normalize`). ``former_owner_ids`` are those that the same resource has marked the
-    set with before. ``busy``: a call about it is under way. ``remove``: it is to be removed instead, as far as it is
-    ours.
-    """
-
-    key: Key
-    name: RecordName
-    ttl_seconds: int
-    capabilities: ProviderCapabilities
-    wanted: frozenset[str] = frozenset()
-    keepable: frozenset[str] = frozenset()
-    proxied: bool | None = None
-    ownership: Ownership | None = None
-    former_owner_ids: frozenset[str] = frozenset()
-    current: Observed = Observed()
-    registry: Observed = Observed()
-    busy: bool = False
-    remove: bool = False
-    gate: Gate = Gate()
-    backoff: RecordFailure | None = None
-
-    @property
-    def shared(self) -> bool:
-        """Whether values of others are left alone."""
-        return self.ownership is not None and not self.ownership.exclusive
-
-    @property
-    def owner_ids(self) -> frozenset[str]:
-        """The owner IDs whose marks are ours."""
-        present = frozenset({self.ownership.owner_id}) if self.ownership is not None else frozenset[str]()
-        return present | self.former_owner_ids
-
-
 class EnsureRecordSet(msgspec.Struct, frozen=True, gc=False, tag_field="action", tag="ensure-record-set"):
     """Make a record set hold these values; with a ``scope``, values outside it are somebody else's."""
 
@@ -178,6 +146,44 @@ class DeleteRecordSet(msgspec.Struct, frozen=True, gc=False, tag_field="action",
 
 
 RecordAction = EnsureRecordSet | DeleteRecordSet
+
+
+class RecordObservation(msgspec.Struct, frozen=True):
+    """All that decides what is done for one record set.
+
+    ``wanted`` are the values it must hold; ``keepable`` those that may stay if they are there. ``ttl_seconds`` is what
+    the provider keeps (`DNSProvider.normalize`). ``former_owner_ids`` are those that the same resource has marked the
+    set with before. ``ensured`` is the last write of it that was accepted, where others write it too. ``busy``: a call
+    about it is under way. ``remove``: it is to be removed instead, as far as it is ours.
+    """
+
+    key: Key
+    name: RecordName
+    ttl_seconds: int
+    capabilities: ProviderCapabilities
+    wanted: frozenset[str] = frozenset()
+    keepable: frozenset[str] = frozenset()
+    proxied: bool | None = None
+    ownership: Ownership | None = None
+    former_owner_ids: frozenset[str] = frozenset()
+    current: Observed = Observed()
+    registry: Observed = Observed()
+    ensured: RecordAction | None = None
+    busy: bool = False
+    remove: bool = False
+    gate: Gate = Gate()
+    backoff: RecordFailure | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether values of others are left alone."""
+        return self.ownership is not None and not self.ownership.exclusive
+
+    @property
+    def owner_ids(self) -> frozenset[str]:
+        """The owner IDs whose marks are ours."""
+        present = frozenset({self.ownership.owner_id}) if self.ownership is not None else frozenset[str]()
+        return present | self.former_owner_ids
 
 
 class RecordPlan(msgspec.Struct, frozen=True):
@@ -253,7 +259,8 @@ def _values_action(observed: RecordObservation, mine: frozenset[str], desired: f
     record_set = _record_set(observed, desired)
     if _is_so(record_set, observed.current.record_set, scope):
         return None
-    return EnsureRecordSet(observed.name, record_set, scope)
+    action = EnsureRecordSet(observed.name, record_set, scope)
+    return None if action == observed.ensured and _differs_in_proxied_alone(observed, record_set, scope) else action
 
 
 def _held_by_strangers(observed: RecordObservation, strangers: list[str], now: float) -> RecordPlan:
@@ -316,6 +323,13 @@ def _is_so(wanted: RecordSet, current: RecordSet | None, scope: frozenset[str] |
         and (wanted.proxied is None or current.proxied == wanted.proxied)
         and marked
     )
+
+
+def _differs_in_proxied_alone(observed: RecordObservation, wanted: RecordSet, scope: frozenset[str] | None) -> bool:
+    """Whether values of ours and of others are not proxied alike: whose are as they should be does not show."""
+    current = observed.current.record_set
+    mixed = current is not None and current.proxied is None and scope is not None
+    return mixed and _is_so(msgspec.structs.replace(wanted, proxied=None), current, scope)
 
 
 # -- ownership -------------------------------------------------------------------------------------------------------

@@ -53,7 +53,8 @@ def node_values(nodes: Iterable[NodeView], address_type: str) -> frozenset[str]:
 
 
 def _canonical(text: str) -> str:
+    """Return the address in canonical form, empty for none, or one that means something on one machine only."""
     try:
-        return str(ipaddress.ip_address(text))
+        return str(ipaddress.ip_address(text)) if "%" not in text else ""
     except ValueError:
         return ""

@@ -8,7 +8,7 @@ from flipop_core.model import NodeView
 from flipop_core.plan.actions import Action, AssignAddress, Hold, Plan, RecordLedger, UnassignAddress
 from flipop_core.plan.assess import Assessment
 from flipop_core.plan.limits import Backoff, Gate
-from flipop_core.plan.observed import PoolObservation
+from flipop_core.plan.observed import PoolObservation, Verb
 
 
 class Draft:
@@ -33,10 +33,10 @@ class Draft:
         self._reread: set[str] = set()
         self._reread_all = False
 
-    @property
-    def provider_allowed(self) -> bool:
-        """Whether the provider may be called now."""
-        return self.observed.gate.not_before <= self.now
+    def closed(self, *verbs: Verb) -> Gate | None:
+        """Return what keeps the provider from being called now for one of ``verbs``, None for nothing."""
+        gates = (self.observed.gate, *(self.observed.denied.get(verb, Gate()) for verb in verbs))
+        return next((gate for gate in gates if gate.not_before > self.now), None)
 
     def owns(self, address: str) -> bool:
         """Whether no other resource was first to use the address."""

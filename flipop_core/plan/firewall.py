@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Collection, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from flipop_core.errors import AccessDenied, FlipopError, NotFound
 from flipop_core.model import Key
@@ -33,6 +34,7 @@ __all__ = [
     "Share",
     "admits",
     "announced",
+    "is_part",
     "next_failure",
     "plan_closing",
     "plan_opening",
@@ -184,6 +186,11 @@ def admits(firewall: Firewall, rule: FirewallRule) -> bool:
     return all(any(_covers(present, rule, source) for present in firewall.rules) for source in rule.sources)
 
 
+def is_part(present: FirewallRule, rule: FirewallRule) -> bool:
+    """Whether a rule that is present is ``rule``, or what is left of it after somebody took some sources away."""
+    return replace(present, sources=rule.sources) == rule and set(present.sources) <= set(rule.sources)
+
+
 def plan_opening(
     observed: FirewallObservation, nodes: Collection[str], now: float, *, fresh: bool = False
 ) -> FirewallStep:
@@ -233,7 +240,7 @@ def plan_closing(observed: FirewallObservation, now: float) -> FirewallStep:
         return waiting or FirewallStep(read=True)
     if pending := _pending(observed, firewall, now):
         return pending
-    if gone := stale_rules - set(firewall.rules):
+    if gone := {rule for rule in stale_rules if not any(is_part(present, rule) for present in firewall.rules)}:
         return _dropped(entries, gone, set())
     if stale_rules:
         return _change(observed, RemoveFirewallRules(firewall.name, tuple(sorted(stale_rules, key=rule_order))), now)

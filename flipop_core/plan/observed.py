@@ -16,6 +16,9 @@ from flipop_core.resources.types import FloatingIPPoolSpec, pool_family
 
 NEVER = float("-inf")
 
+Verb = Literal["assign", "unassign", "delete", "create"]
+"""What a change of an address is."""
+
 
 class Inventory(msgspec.Struct, frozen=True):
     """What the provider said of its addresses.
@@ -35,7 +38,7 @@ class Inventory(msgspec.Struct, frozen=True):
 class Operation(msgspec.Struct, frozen=True, gc=False):
     """A provider call under way, or accepted and not yet confirmed. ``target`` is the node it concerns, if any."""
 
-    verb: Literal["assign", "unassign", "delete", "create"]
+    verb: Verb
     address: str
     owner: Key
     since: float
@@ -117,7 +120,8 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``nodes`` are the nodes that its nodeLabel selects, by name; ``candidates`` the fit ones, sorted by name;
     ``candidates_change_at`` when that may change by time alone. ``claims`` maps each address that any resource uses to
     its first claimant. ``reserved_nodes`` are nodes that other creations have been begun on, ``doubtful_creations``
-    how many others are begun. ``gate`` closes the provider to every call, ``read_gate`` to account reads.
+    how many others are begun. ``gate`` closes the provider to every call, ``read_gate`` to account reads, and each of
+    ``denied`` to the calls of one verb, which the credentials do not allow.
     ``new_claim`` names a creation, should one be begun. ``serving`` are the names of nodes that are Ready, with a
     ready pod if one is asked for, fit or not. ``published`` are the addresses that the pool's DNS record set is
     known to hold, ``unpublished_at`` when others left it (monotonic seconds), ``records_pending`` whether records
@@ -152,6 +156,7 @@ class PoolObservation(msgspec.Struct, frozen=True):
     doubtful_creations: int = 0
     gate: Gate = Gate()
     read_gate: Gate = Gate()
+    denied: Mapping[Verb, Gate] = {}
     memory: PoolMemory = PoolMemory()
     new_claim: str = ""
     serving: frozenset[str] = frozenset()

@@ -30,7 +30,7 @@ from flipop_core.plan.actions import (
 )
 from flipop_core.plan.creation import LOOK_SECONDS, SETTLE_SECONDS
 from flipop_core.plan.limits import Backoff, delay_seconds, error_text, next_backoff, with_entry, without_entry
-from flipop_core.plan.observed import NEVER, Creation, Inventory, Operation, PoolMemory
+from flipop_core.plan.observed import NEVER, Creation, Inventory, Operation, PoolMemory, Verb
 
 REFUSALS_BEFORE_SLOW = 3
 """After how many refusals in a row, each by another node, an address waits before the next one is tried."""
@@ -166,9 +166,7 @@ def inventory_read(
     return replace(inventory, records=merged, wanted=inventory.wanted | asked, unread=inventory.unread - asked)
 
 
-def operation_for(
-    action: ProviderAction, inventory: Inventory
-) -> tuple[Literal["assign", "unassign", "delete", "create"], str, str | None]:
+def operation_for(action: ProviderAction, inventory: Inventory) -> tuple[Verb, str, str | None]:
     """Return verb, address and node of the operation that a provider action is. A creation goes by its claim."""
     match action:
         case AssignAddress():
@@ -228,7 +226,7 @@ def _remember_failure(
     jitter: float,
 ) -> PoolMemory:
     if isinstance(error, RateLimited | AccessDenied):
-        return memory  # the provider's gate holds every pool back; nothing is wrong with this address
+        return memory  # a gate of the account holds every pool back; nothing is wrong with this address
     previous = memory.addresses.get(action.address)
     if not isinstance(action, AssignAddress) or not isinstance(error, NodeInUse | NotFound | Rejected):
         return replace(

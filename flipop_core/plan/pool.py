@@ -91,8 +91,10 @@ def _plan_assignments(draft: Draft) -> None:
 
 def _plan_assignment(draft: Draft, state: AddressState) -> None:
     observed, memory = draft.observed, draft.observed.memory
-    gate, backoff = observed.gate, memory.addresses.get(state.address)
-    if not draft.provider_allowed:
+    backoff = memory.addresses.get(state.address)
+    takes_off = state.provider_id is not None and not observed.capabilities.atomic_reassign
+    gate = draft.closed("assign", "unassign") if takes_off else draft.closed("assign")
+    if gate is not None:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
         return
     if backoff is not None and backoff.not_before > draft.now:
@@ -118,7 +120,7 @@ def _plan_assignment(draft: Draft, state: AddressState) -> None:
     draft.free.remove(node)
     if moves:
         draft.moves.append(state.address)
-    if state.provider_id is not None and not observed.capabilities.atomic_reassign:
+    if state.provider_id is not None and takes_off:
         draft.unassign(state.address, state.provider_id, "it is needed on another node")
     else:
         draft.act(AssignAddress(state.address, node.provider_id, node.name, state.provider_id))
@@ -168,6 +170,9 @@ def _make_room(draft: Draft, state: AddressState) -> None:
         backoff = memory.addresses.get(other.address)
         if backoff is not None and backoff.not_before > draft.now:
             draft.look_at(backoff.not_before)
+        elif (gate := draft.closed("unassign")) is not None:
+            draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
+            return
         elif draft.unassign(other.address, other.provider_id, f"{state.address} needs the node"):
             return
     draft.hold(reasons.NO_FREE_NODE, "no fit node is free for it", address=state.address)
@@ -200,8 +205,8 @@ def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
 
 def _plan_release(draft: Draft, state: AddressState) -> None:
     backoff = draft.observed.memory.addresses.get(state.address)
-    gate = draft.observed.gate
-    if not draft.provider_allowed:
+    gate = draft.closed("delete" if state.provider_id is None else "unassign")
+    if gate is not None:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
     elif backoff is not None and backoff.not_before > draft.now:
         draft.hold(reasons.RETRYING, backoff.error, address=state.address, until=backoff.not_before)

@@ -21,7 +21,10 @@ class ServicePort(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServiceView(msgspec.Struct, frozen=True, gc=False):
-    """The part of a Service that decides anything. ``selector`` is sorted; empty when endpoints are kept by hand."""
+    """The part of a Service that decides anything. ``selector`` is sorted; empty when endpoints are kept by hand.
+
+    ``external``: it is of type ExternalName. What endpoints it has are left over from another type.
+    """
 
     namespace: str
     name: str
@@ -29,6 +32,7 @@ class ServiceView(msgspec.Struct, frozen=True, gc=False):
     selector: tuple[tuple[str, str], ...] = ()
     ports: tuple[ServicePort, ...] = ()
     deleting: bool = False
+    external: bool = False
 
 
 class EndpointsView(msgspec.Struct, frozen=True, gc=False):

@@ -205,7 +205,7 @@ class AccountBook:
                 account = self.known_firewall(ref)
         gates = [Gate()] if account is None else [account.gate]
         if isinstance(account, Account):
-            gates.append(account.read_gate)
+            gates += (account.read_gate, *account.denied.values())
         return max(gates, key=lambda gate: gate.not_before)
 
     def use_credentials(self, secret: str, values: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ from flipop_core.plan.actions import (
     UnassignAddress,
 )
 from flipop_core.plan.limits import Gate, delay_seconds, gate_of_accepted, next_gate
-from flipop_core.plan.observed import NEVER, Inventory, Operation
+from flipop_core.plan.observed import NEVER, Inventory, Operation, Verb
 from flipop_core.plan.outcomes import (
     Outcome,
     confirmation,
@@ -108,6 +108,7 @@ class Account:
         self.operations: dict[str, Operation] = {}
         self.gate = Gate()
         self.read_gate = Gate()
+        self.denied: dict[Verb, Gate] = {}
         self._provider = provider
         self._lock = lock
         self._fence = fence
@@ -140,7 +141,7 @@ class Account:
             return False
         now = self._clock()
         self.operations[address] = Operation(verb, address, owner, now, target)
-        self._begun.append(partial(self._run, action, owner, address, self._fence.term))
+        self._begun.append(partial(self._run, action, verb, owner, address, self._fence.term))
         self._send()
         return True
 
@@ -150,10 +151,10 @@ class Account:
             self._active += 1
             self._calls.submit(self._begun.popleft())
 
-    def _run(self, action: ProviderAction, owner: Key, address: str, term: int) -> None:
+    def _run(self, action: ProviderAction, verb: Verb, owner: Key, address: str, term: int) -> None:
         outcome: Outcome | None = None
         with self._lock:
-            is_open = self.gate.not_before <= self._clock()  # it may have been closed since this was begun
+            is_open = self._is_open(action, verb)  # it may have been closed since this was begun
         try:
             if is_open and not isinstance(action, FindCreated):
                 self._fence.require(self._timeout_seconds, term=term)
@@ -171,12 +172,28 @@ class Account:
             self.inventory = inventory_after(self.inventory, action, outcome)
             if isinstance(outcome, FlipopError):
                 self._doubted[operation.address] = now
-                if isinstance(outcome, RateLimited | AccessDenied):
-                    self.gate = next_gate(self.gate, outcome, now, self._jitter())
+                self._close(action, verb, outcome, now)
             else:
                 self.gate = Gate()
+                if not isinstance(action, FindCreated):
+                    self.denied.pop(verb, None)
                 self._follow(outcome, operation, now)
             self._listener.action_ended(owner, action, outcome)
+
+    def _is_open(self, action: ProviderAction, verb: Verb) -> bool:
+        gates = [self.gate] if isinstance(action, FindCreated) else [self.gate, self.denied.get(verb, Gate())]
+        return all(gate.not_before <= self._clock() for gate in gates)
+
+    def _close(self, action: ProviderAction, verb: Verb, error: FlipopError, now: float) -> None:
+        """Hold back what the error concerns: all calls, or those of one verb alone where a change is not allowed.
+
+        Credentials that may not create addresses may well move them. Those that are no good at all are refused to a
+        read too, and that holds back everything.
+        """
+        if isinstance(error, AccessDenied) and not isinstance(action, FindCreated):
+            self.denied[verb] = next_gate(self.denied.get(verb, Gate()), error, now, self._jitter())
+        elif isinstance(error, RateLimited | AccessDenied):
+            self.gate = next_gate(self.gate, error, now, self._jitter())
 
     def _adapt(self, outcome: Outcome | None) -> None:
         """Send half as much at a time after a refusal for the number of requests, and a little more after an answer."""
@@ -246,17 +263,22 @@ class Account:
     def use(self, provider: IPProvider) -> None:
         """Make calls through ``provider`` from now on: the same account, other credentials. The lock must be held."""
         self._provider = provider
-        self.gate = self.read_gate = Gate()
+        self._open()
 
     def accepted(self) -> None:
         """Make calls again that wait since the credentials were refused. The lock must be held."""
         self.gate, self.read_gate = gate_of_accepted(self.gate), gate_of_accepted(self.read_gate)
+        self.denied.clear()
 
     def invalidate(self) -> None:
         """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
         self.inventory = Inventory()
         self._touched.clear()  # nothing is left that a read could be compared with
+        self._open()
+
+    def _open(self) -> None:
         self.gate = self.read_gate = Gate()
+        self.denied.clear()
 
     def _read_all(self, wanted: frozenset[str], families: frozenset[str], nodes: frozenset[str]) -> None:
         started = self._clock()

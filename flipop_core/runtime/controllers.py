@@ -68,6 +68,9 @@ from flipop_core.runtime.reporting import Reporter
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer, retry_write
 
+_BURST_SECONDS = 0.02
+"""How long after an action that went well its pool is looked at again: many end within this."""
+
 _log = get_logger(__name__)
 
 
@@ -316,7 +319,10 @@ class AddressController:
             self._reporter.events.ended(pool, action, outcome)
         elif isinstance(outcome, Created):
             _log.error("an address was created for a pool that is gone: it is nobody's now", address=outcome.address)
-        self._queue.add(owner, urgent=True)
+        if failed:
+            self._queue.add(owner, urgent=True)
+        else:
+            self._queue.add_after(owner, _BURST_SECONDS)  # the answers of one burst are looked at together
         self._wake_waiting()
 
     def firewall_refused(self, owner: Key, action: FirewallAction, error: FlipopError) -> None:

@@ -6,7 +6,7 @@ A record set is read once and then known from our own writes; it is read again w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from flipop_core.plan.dns import (
     next_failure,
 )
 from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
+from flipop_core.plan.observed import NEVER
 from flipop_core.providers import DNSProvider, RecordSet
 from flipop_core.resources import reasons
 from flipop_core.runtime.calls import Calls
@@ -32,6 +33,9 @@ from flipop_core.runtime.metrics import Metrics
 
 _FENCED_SECONDS = 1.0
 """How long a write waits that was not sent because the lease was about to end: it may be renewed by then."""
+
+_REMOVALS_KEPT = 1000
+"""Of how many values of a record set it is remembered when they left: as many as a pool may have addresses."""
 
 _log = get_logger(__name__)
 
@@ -73,6 +77,8 @@ class DNSAccount:
         self._waiting: dict[str, set[Key]] = {}  # by FQDN
         self._backoffs: dict[RecordName, RecordFailure] = {}
         self._removed_at: dict[RecordName, dict[str, float]] = {}
+        self._first_read_at: dict[RecordName, float] = {}
+        self._ensured: dict[RecordName, RecordAction] = {}
         workers = max(2, self.capabilities.max_concurrency)
         self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
 
@@ -93,9 +99,17 @@ class DNSAccount:
         """Return until when a failed record set is to be left alone."""
         return self._backoffs.get(name)
 
-    def removed_at(self, name: RecordName) -> dict[str, float]:
-        """Return when this process last saw values leave the record set, in monotonic seconds."""
-        return self._removed_at.get(name, {})
+    def absent_since(self, name: RecordName, value: str) -> float:
+        """Return since when a value has been out of the record set at the latest, in monotonic seconds.
+
+        That is when this process saw it leave, else when it first read the set: who wrote it before may have removed
+        the value right then. Only for a value that is not known to be there.
+        """
+        return self._removed_at.get(name, {}).get(value, self._first_read_at.get(name, NEVER))
+
+    def ensured(self, name: RecordName) -> RecordAction | None:
+        """Return the last write of a record set that others write too, None for none since it was last forgotten."""
+        return self._ensured.get(name)
 
     def ttl_seconds(self, name: RecordName, wanted: int, proxied: bool | None) -> int:
         """Return the TTL as the provider keeps it for a name that is to be ``proxied`` (None: or not, as it is)."""
@@ -115,8 +129,10 @@ class DNSAccount:
         """Forget a record set that is no longer kept."""
         for known in (name, name.registry):
             self._records.pop(known, None)
+            self._ensured.pop(known, None)
+            self._removed_at.pop(known, None)
+            self._first_read_at.pop(known, None)
         self._backoffs.pop(name, None)
-        self._removed_at.pop(name, None)
 
     def accepted(self) -> None:
         """Make calls again that wait since the credentials were refused. The lock must be held."""
@@ -127,6 +143,9 @@ class DNSAccount:
         self._epoch += 1  # what calls under way find out is as old
         self._records.clear()
         self._backoffs.clear()
+        self._ensured.clear()
+        self._removed_at.clear()
+        self._first_read_at.clear()
         self.gate = Gate()
 
     def read(self, name: RecordName, names: Iterable[RecordName], owner: Key) -> None:
@@ -171,6 +190,8 @@ class DNSAccount:
     def _found(self, name: RecordName, answer: RecordSet | None) -> None:
         now, before = self._clock(), self.observed(name)
         same = before.read and before.record_set == answer
+        self._first_read_at.setdefault(name, now)
+        self._note_left(name, answer.values if answer is not None else ())
         self._records[name] = Observed(answer, read=True, read_at=now, since=before.since if same else now)
 
     def _get(self, name: RecordName) -> RecordSet | None:
@@ -185,6 +206,7 @@ class DNSAccount:
             outcome = None
         with self._lock:
             if isinstance(outcome, FlipopError):
+                self._note_left(action.name, _kept(action))  # it may have had its effect
                 self._records.pop(action.name, None)
                 self._failed(name, outcome, owner)
             elif outcome is None:
@@ -224,15 +246,11 @@ class DNSAccount:
 
     def _known(self, action: RecordAction) -> None:
         """Take over what a write has made of the record set."""
-        before = self._records.get(action.name, Observed()).record_set
         now = self._clock()
-        kept = action.record_set.values if isinstance(action, EnsureRecordSet) else ()
-        left = {value: now for value in (before.values if before is not None else ()) if value not in kept}
-        if left:
-            removed = self._removed_at.get(action.name, {})
-            self._removed_at[action.name] = {value: at for value, at in (removed | left).items() if value not in kept}
+        self._note_left(action.name, _kept(action))
         if action.scope is not None:
             self._records.pop(action.name, None)  # others write it too: what it holds now is theirs to say
+            self._ensured[action.name] = action
         elif isinstance(action, DeleteRecordSet):
             self._records[action.name] = Observed(None, read=True, read_at=now, since=now)
         else:
@@ -240,6 +258,14 @@ class DNSAccount:
             if wanted.proxied is None:
                 wanted = replace(wanted, proxied=self._proxied(action.name))
             self._records[action.name] = Observed(self._provider.normalize(wanted), read=True, read_at=now, since=now)
+
+    def _note_left(self, name: RecordName, kept: Collection[str]) -> None:
+        """Note that of the values that were in the record set all but ``kept`` have left it, or may have."""
+        before, now = self.observed(name).record_set, self._clock()
+        left = {value: now for value in (before.values if before is not None else ()) if value not in kept}
+        if left:
+            removed = {value: at for value, at in self._removed_at.get(name, {}).items() if value not in left}
+            self._removed_at[name] = dict([*removed.items(), *left.items()][-_REMOVALS_KEPT:])
 
     def _proxied(self, name: RecordName) -> bool | None:
         current = self.observed(name).record_set
@@ -253,3 +279,7 @@ class DNSAccount:
         else:
             # Access denied too: a token may be good for the other zones.
             self._backoffs[name] = next_failure(self._backoffs.get(name), name, error, now, jitter)
+
+
+def _kept(action: RecordAction) -> tuple[str, ...]:
+    return action.record_set.values if isinstance(action, EnsureRecordSet) else ()

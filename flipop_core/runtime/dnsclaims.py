@@ -54,9 +54,8 @@ class DNSClaims:
             for claim in self._claims():
                 index.setdefault(_identity(claim.name), []).append(claim)
             self._index = index
-        return tuple(
-            sorted(index.get(_identity(name), ()), key=lambda claim: (not claim.kept, claim.created, claim.key))
-        )
+        found = (claim for claim in index.get(_identity(name), ()) if claim.name.is_same_set(name))
+        return tuple(sorted(found, key=lambda claim: (not claim.kept, claim.created, claim.key)))
 
     def _claims(self) -> Iterator[Claim]:
         for pool in self._pools():
@@ -89,7 +88,10 @@ def _claim(
         target = record_target(spec, provider, record_type)
     except ConfigError:
         return  # the resource's own condition says so
-    kept = any((record.provider, record.name, record.type) == _identity(target.name) for record in records)
+    kept = any(
+        RecordName(record.provider, record.zone, record.name, record.type).is_same_set(target.name)
+        for record in records
+    )
     yield Claim(key, target.name, target.ownership, kept, metadata.creation_timestamp)
 
 

@@ -22,6 +22,7 @@ from flipop_core.plan.firewall import (
     FirewallFailure,
     RemoveFirewallNodes,
     RemoveFirewallRules,
+    is_part,
     next_failure,
     rule_order,
 )
@@ -291,7 +292,8 @@ class FirewallAccount:
         self._known[place] = KnownFirewall(busy=True)
         if isinstance(error, AccessDenied) and provider is not self._provider:
             return  # of credentials that have been replaced meanwhile
-        if isinstance(error, RateLimited | AccessDenied):
+        # A change that is not allowed waits by itself: credentials that may not add rules may still remove nodes.
+        if isinstance(error, RateLimited) or (isinstance(error, AccessDenied) and action is None):
             self.gate = next_gate(self.gate, error, now, self._jitter())
         if action is None and isinstance(error, NotFound):
             self._ids.pop(name, None)  # another one may come by that name
@@ -343,7 +345,8 @@ def firewall_after(firewall: Firewall, action: FirewallAction) -> Firewall:
         case AddFirewallRules():
             rules = {*firewall.rules, *action.rules}
         case RemoveFirewallRules():
-            rules = set(firewall.rules) - set(action.rules)
+            # Of one that was there in part, the provider has removed what is the project's.
+            rules = {each for each in firewall.rules if not any(is_part(each, rule) for rule in action.rules)}
         case AddFirewallNodes():
             nodes = {*firewall.provider_ids, *action.provider_ids}
             return replace(firewall, provider_ids=tuple(sorted(nodes)))

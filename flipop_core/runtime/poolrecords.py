@@ -39,16 +39,23 @@ class PoolRecords:
         if target is None or self._keeper.rival(pool.key, target) is not None:
             return frozenset()
         deleting = pool.metadata.deletion_timestamp is not None
-        if deleting and not self.pending(pool):
+        if self._keeper.zone_missing(target.name) or (deleting and not self.pending(pool)):
             return frozenset()
         if deleting or not self._keeper.is_known(target.name):
-            return frozenset((*(pool.spec.ips if pool.spec is not None else ()), *selected, *pool.ledger.allocated))
+            return _addresses(pool, selected)
         return self._keeper.published(target.name)
 
-    def unpublished_at(self, pool: PoolView) -> dict[str, float]:
-        """Return when addresses were last seen to leave the pool's record set, in monotonic seconds."""
+    def unpublished_at(self, pool: PoolView, selected: tuple[str, ...] = ()) -> dict[str, float]:
+        """Return since when its addresses that are not in its record set have left it at the latest.
+
+        In monotonic seconds. Empty where nothing has to leave one before it moves.
+        """
+        if pool.spec is None or not pool.spec.drain_before_move_seconds:
+            return {}
         target = self._target(pool)
-        return self._keeper.removed_at(target.name) if target is not None else {}
+        if target is None:
+            return {}
+        return {address: self._keeper.absent_since(target.name, address) for address in _addresses(pool, selected)}
 
     def name(self, pool: PoolView) -> str:
         """Return the FQDN of the pool's record set, empty if it has none."""
@@ -92,3 +99,7 @@ class PoolRecords:
             return None
         record_set = pool.spec.dns_record_set
         return record_target(record_set, record_set.provider or pool.spec.provider, record_type_of(pool.spec))
+
+
+def _addresses(pool: PoolView, selected: tuple[str, ...]) -> frozenset[str]:
+    return frozenset((*(pool.spec.ips if pool.spec is not None else ()), *selected, *pool.ledger.allocated))

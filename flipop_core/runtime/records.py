@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from flipop_core.dnsnames import is_zone_id
 from flipop_core.errors import ConfigError
 from flipop_core.loggers import get_logger
 from flipop_core.model import Key
@@ -170,9 +169,14 @@ class RecordKeeper:
         """Whether it is known what the record set holds."""
         return self._account_of(name.provider).observed(name).read
 
-    def removed_at(self, name: RecordName) -> dict[str, float]:
-        """Return when values were last seen to leave the record set, in monotonic seconds."""
-        return self._account_of(name.provider).removed_at(name)
+    def absent_since(self, name: RecordName, value: str) -> float:
+        """Return since when a value has been out of the record set at the latest, in monotonic seconds."""
+        return self._account_of(name.provider).absent_since(name, value)
+
+    def zone_missing(self, name: RecordName) -> bool:
+        """Whether the provider has said that it has no such zone, and so no such record set."""
+        failure = self._account_of(name.provider).backoff(name)
+        return failure is not None and failure.zone_missing
 
     def plan(
         self,
@@ -320,6 +324,7 @@ class RecordKeeper:
             former_owner_ids=frozenset(owner_ids),
             current=account.observed(target.name),
             registry=account.observed(target.name.registry),
+            ensured=account.ensured(target.name),
             busy=account.busy(target.name),
             remove=remove,
             gate=account.gate,
@@ -344,9 +349,7 @@ def _can_share(one: Ownership | None, other: Ownership | None) -> bool:
 
 def _is_kept(old: RecordStatus, target: RecordTarget) -> bool:
     """Whether the record set goes on as the target: a zone that is named by its ID instead is the same one."""
-    name = _removal(old).name
-    same_zone = name.zone == target.name.zone or is_zone_id(name.zone) or is_zone_id(target.name.zone)
-    return same_zone and name.is_same_set(target.name)
+    return _removal(old).name.is_same_set(target.name)
 
 
 def _removal(old: RecordStatus) -> RecordTarget:

@@ -325,6 +325,9 @@ class RoutedIPKind:
             return Hold(
                 reasons.SERVICE_NOT_FOUND, f"spec.serviceRef: there is no Service {name}: create it, or name another"
             )
+        if service.service.external:
+            mend = "name one that selects pods"
+            return Hold(reasons.NO_READY_ENDPOINT, f"Service {name} is of type ExternalName, without endpoints: {mend}")
         if not service.ready_nodes():
             return Hold(reasons.NO_READY_ENDPOINT, f"no endpoint of Service {name} is ready")
         if not service.ports():

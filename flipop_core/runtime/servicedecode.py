@@ -11,6 +11,7 @@ from flipop_core.plan.service import BackendView, ContainerPort, EndpointsView, 
 from flipop_core.runtime.store import Identity
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+_EXTERNAL_NAME = "ExternalName"
 
 
 class _Slim(msgspec.Struct, gc=False, rename="camel"):
@@ -45,6 +46,7 @@ class _ServicePort(_Slim):
 class _ServiceSpec(_Slim):
     selector: dict[str, str | None] | None = None
     ports: tuple[_ServicePort, ...] | None = None
+    type: str | None = None
 
 
 class _Service(_Slim):
@@ -123,6 +125,7 @@ def decode_service(raw: msgspec.Raw | bytes) -> ServiceView:
             for port in spec.ports or ()
         ),
         deleting=metadata.deletion_timestamp is not None,
+        external=spec.type == _EXTERNAL_NAME,
     )
 
 

@@ -120,8 +120,12 @@ class ServiceInterest:
         return self._services.store.get(self.namespace, self.name)
 
     def ready_nodes(self) -> frozenset[str]:
-        """Return the names of the nodes with a ready endpoint, in whichever slice."""
-        return self._ready_nodes.items()
+        """Return the names of the nodes with a ready endpoint, in whichever slice.
+
+        Kubernetes leaves the slices of a service as they are when that becomes an ExternalName.
+        """
+        service = self.service
+        return frozenset() if service is not None and service.external else self._ready_nodes.items()
 
     def ports(self) -> tuple[ReachedPort, ...]:
         """Return the ports of nodes by which the service is reached, none while there is no service."""

@@ -79,7 +79,8 @@ def test_dns_failover(monkeypatch: pytest.MonkeyPatch) -> None:
     assert figures[-1].values == (1.0,)
 
 
-def test_start_cold_start_and_stop() -> None:
+def test_start_cold_start_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "REST_SECONDS", (0.0, 0.0))
     assert by_name(lifecycle.start(SMALL))["calls to the provider, 100 of them to assign"] >= 4
     assert by_name(lifecycle.cold_start(SMALL))["process start → assign call received"] > 0
     (seconds,) = lifecycle.stop(SMALL)
@@ -108,10 +109,11 @@ def test_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert figures["AWS answers 503 against alone"] > 0
 
 
-def test_shards() -> None:
+def test_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARDS", (1, 4))
     figures = by_name(shards.shards(SMALL))
     assert figures["160 nodes, 1 process: nodes held by each"] == 160
-    assert figures["160 nodes, 8 processes: nodes held by each"] == 20
+    assert figures["160 nodes, 4 processes: nodes held by each"] == 40
 
 
 def test_another_controller_gets_the_kubeconfig(cluster: ControlPlane, tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ def blocks(page: str, text: str) -> Iterator[Block]:
         yield Block(page, line, found["language"], textwrap.dedent(found["text"]))
 
 
+def prose(text: str) -> str:
+    """Return a page's text without its fenced blocks."""
+    return _FENCE.sub("", text)
+
+
 def commands(block: Block) -> Iterator[Command]:
     """Yield the commands of a ``sh`` block, one a line, or of a ``console`` block, where ``$`` begins one."""
     lines = block.text.replace("\\\n", "").splitlines()

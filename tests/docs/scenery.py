@@ -33,6 +33,7 @@ _LEFT = (
     ("v1", "ServiceAccount"),
 )
 
+GROUP = "monitoring.coreos.com"
 _TOKENS = " ".join(f'--from-literal={name}="${name}"' for name in ("DIGITALOCEAN_ACCESS_TOKEN", "CLOUDFLARE_TOKEN"))
 POOL = """\
 apiVersion: flipop.digitalocean.com/v1alpha1
@@ -96,8 +97,7 @@ def installed(session: Session) -> None:
 def pool(session: Session) -> None:
     """Let the pool ``ingress`` be as it was installed, and all be well."""
     session.write("base.yaml", POOL)
-    for kind in ("fip", "nodedns", "rip", "ripissuer"):
-        session.succeed(f"kubectl delete {kind} --all --all-namespaces")
+    session.succeed("kubectl delete fip,nodedns,rip,ripissuer --all --all-namespaces")
     session.succeed("kubectl apply -f base.yaml")
     session.succeed("kubectl wait fip/ingress -n flipop --for=condition=Ready --timeout=30s")
 
@@ -115,6 +115,29 @@ def service(session: Session) -> None:
     machine = Machine(name, world.cloud.account.add_droplet(name, "nyc3"))
     world.bare_node(name, machine.provider_id, {})
     routed.endpoints(machine, name=_SERVICE, namespace="ingress")
+
+
+def prometheus_operator(cluster: ControlPlane) -> None:
+    """Let the kinds of the Prometheus Operator that the chart makes be served, whatever is in them."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for kind in ("ServiceMonitor", "PrometheusRule"):
+        plural = f"{kind.lower()}s"
+        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": free}}
+        names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+        annotations = {"api-approved.kubernetes.io": "unapproved, of a test"}
+        cluster.apply(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{plural}.{GROUP}", "annotations": annotations},
+                "spec": {
+                    "group": "monitoring.coreos.com",
+                    "scope": "Namespaced",
+                    "names": names,
+                    "versions": [version],
+                },
+            }
+        )
 
 
 def original(session: Session) -> None:

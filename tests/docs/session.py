@@ -45,8 +45,8 @@ exec {kubectl} "$@"
 """
 _FLIPOP = """\
 case "$1" in
-demo) exec {flipop} "$@" --speed 20 ;;
-run) exec timeout --preserve-status -s TERM 3 {flipop} "$@" --metrics-bind-addr 127.0.0.1:0 ;;
+demo) exec {flipop} "$@" --speed 50 ;;
+run) exec timeout --preserve-status -s TERM 2 {flipop} "$@" --metrics-bind-addr 127.0.0.1:0 ;;
 esac
 exec {flipop} "$@"
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tests.e2e.aws import AWSWorld
 from tests.e2e.world import API_VERSION, DEPLOY, World
 
 from . import scenery
-from .blocks import ROOT, Block, blocks, commands, pages
+from .blocks import ROOT, Block, blocks, commands, pages, prose
 from .session import NOT_RUN, Session
 
 ELSEWHERE = {"docs/provider-tutorial.md": "tests/examples/test_tutorial.py"}
@@ -156,8 +157,10 @@ def make_session(
 
     def close() -> None:
         while open_worlds:
-            open_worlds.pop().close()
-            scenery.clear(served)
+            try:
+                open_worlds.pop().close()
+            finally:
+                scenery.clear(served)
 
     def make(kind: type[World]) -> Session:
         close()
@@ -214,6 +217,7 @@ def installed(make_session: Callable[[type[World]], Session]) -> Session:
     session = make_session(World)
     scenery.droplets(session.world)
     scenery.installed(session)
+    scenery.prometheus_operator(session.world.cluster)
     return session
 
 
@@ -221,6 +225,28 @@ def installed(make_session: Callable[[type[World]], Session]) -> Session:
 def test_a_page_where_flipop_is_installed(installed: Session, page: str) -> None:
     (scenery.service if page in ROUTED else scenery.pool)(installed)
     follow(installed, page)
+
+
+def inline(program: str) -> dict[str, set[str]]:
+    """The commands of a program in the text of pages, and the flags that they are given there."""
+    found: dict[str, set[str]] = {}
+    for text in pages().values():
+        for code in re.findall(rf"`{program} ([a-z]+[^`]*)`", prose(text)):
+            command, *words = code.split()
+            found.setdefault(command, set()).update(re.findall(r"(--[a-z-]+)", " ".join(words)))
+    return found
+
+
+@pytest.mark.parametrize("program", ["kubectl", "helm"])
+def test_commands_in_the_text_exist(program: str, kubectl: Path, helm: Path) -> None:
+    binary = {"kubectl": kubectl, "helm": helm}[program]
+    found = inline(program)
+    assert len(found) > 1
+    for command, flags in found.items():
+        arguments = [str(binary), command, "--help"]
+        told = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+        assert f"{program} {command}" in told.stdout, command
+        assert [flag for flag in sorted(flags) if flag not in told.stdout] == [], command
 
 
 # -- what is not run -------------------------------------------------------------------------------------------------

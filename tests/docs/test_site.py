@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from flipop_core.cli import cli
 from flipop_core.resources import routed, types
 
 from . import providers, reference
-from .blocks import DOCS, ROOT, mismatch, pages
+from .blocks import DOCS, ROOT, mismatch, pages, prose
 from .site_hooks import REPOSITORY, on_page_markdown
 
 ELSEWHERE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "deploy/chart/README.md")]
@@ -27,7 +28,6 @@ ELSEWHERE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "deploy/
 CONFIG = ROOT / "mkdocs.yml"
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 
 
@@ -39,14 +39,14 @@ class Link(NamedTuple):
 def links() -> Iterator[Link]:
     texts = pages() | {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in ELSEWHERE}
     for page, text in texts.items():
-        prose = _CODE.sub("", _FENCED.sub("", text))
-        yield from (Link(page, target) for target in _LINK.findall(prose) if "://" not in target)
+        words = _CODE.sub("", prose(text))
+        yield from (Link(page, target) for target in _LINK.findall(words) if "://" not in target)
 
 
 def anchors(path: Path) -> set[str]:
     """The anchors of a page's headings, as both GitHub and mkdocs make them of plain words."""
-    prose = _FENCED.sub("", path.read_text(encoding="utf-8"))
-    titles = (re.sub(r"[`*]", "", title) for title in _HEADING.findall(prose))
+    found = _HEADING.findall(prose(path.read_text(encoding="utf-8")))
+    titles = (re.sub(r"[`*]", "", title) for title in found)
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
 
 
@@ -145,6 +145,33 @@ def test_each_reason_on_the_page_of_troubleshooting_is_one() -> None:
     }
     assert len(named) > 20
     assert named <= {reason.name for reason in REASONS.values()}
+
+
+# -- commands in the text --------------------------------------------------------------------------------------------
+
+
+def inline(program: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands in the text of pages: page, and words after the program's name."""
+    for page, text in pages().items():
+        for code in re.findall(rf"`{program} ([^`]+)`", prose(text)):
+            yield page, code.replace("\n", " ").split()
+
+
+def test_commands_of_flipop_in_the_text_exist() -> None:
+    found = [(page, words) for page, words in inline("flipop") if re.fullmatch("[a-z]+", words[0])]
+    assert len(found) > 20
+    for page, (name, *words) in found:
+        assert name in cli.commands, f"{page}: flipop {name}"
+        options = {option for each in cli.commands[name].params for option in each.opts} | {"--help", "-h"}
+        given = {word.partition("=")[0] for word in words if word.startswith("-")}
+        assert given <= options, f"{page}: flipop {name} has no {given - options}"
+
+
+def test_targets_of_make_in_the_text_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    found = list(inline("make"))
+    assert len(found) > 5
+    assert [(page, words[0]) for page, words in found if words[0] not in targets] == []
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------

@@ -207,6 +207,11 @@ def noted(wanted: str, current: dict[str, str], **fields: Any) -> RecordObservat
     return see(wanted, held(*current, comments=comments), **({"ownership": OWNED, "capabilities": COMMENTS} | fields))
 
 
+def proxied_by_c1(value: str) -> EnsureRecordSet:
+    record_set = RecordSet(NAME.name, "A", 60, (value,), ("flipop/owner=c1",), True)
+    return EnsureRecordSet(NAME, record_set, frozenset({value}))
+
+
 BY_COMMENT: dict[str, tuple[RecordObservation, str]] = {
     "new": (noted(A, {}), f"A := {A} of {A}"),
     "done": (noted(A, {A: "c1"}), "settled"),
@@ -218,6 +223,18 @@ BY_COMMENT: dict[str, tuple[RecordObservation, str]] = {
     "a value of another owner is held already": (noted(f"{A} {B}", {A: "c1", B: "c2"}), "settled"),
     "all are held by another": (noted(B, {B: "c2"}), "settled"),
     "all are held by another, ours leave": (noted(B, {A: "c1", B: "c2"}), f"delete A {A}"),
+    "asked to be proxied, ours and theirs are not alike": (
+        noted(A, {A: "c1", B: "c2"}, proxied=True, ensured=None),
+        f"A := {A} of {A}",
+    ),
+    "written, and still not alike": (
+        noted(A, {A: "c1", B: "c2"}, proxied=True, ensured=proxied_by_c1(A)),
+        "settled",
+    ),
+    "not alike, and another value too": (
+        noted(C, {A: "c1", B: "c2"}, proxied=True, ensured=proxied_by_c1(A)),
+        f"A := {C} of {A} {C}",
+    ),
     "takeover takes their marks": (noted(A, {A: "c2"}, ownership=TAKEOVER), f"A := {A}"),
     "a former owner ID is ours": (noted(A, {A: "c0"}, former_owner_ids=frozenset({"c0"})), f"A := {A} of {A}"),
     "remove ours": (noted("", {A: "c1", B: "c2", FOREIGN: ""}, remove=True), f"delete A {A}"),
@@ -279,6 +296,23 @@ def test_the_registrys_name(name: str, record_type: str, registry_name: str) -> 
     assert (found.name, found.type, found.zone) == (registry_name, "TXT", "example.com")
 
 
+@pytest.mark.parametrize(
+    ("zone", "other", "same"),
+    [
+        ("example.com", "example.com", True),
+        ("example.com", "Z1D633PJN98FT9", True),
+        ("Z1D633PJN98FT9", "Z1D633PJN98FT9", True),
+        ("Z1D633PJN98FT9", "Z2P70J7HTTTPLU", False),
+        ("example.com", "www.example.com", False),
+    ],
+)
+def test_the_same_record_set(zone: str, other: str, same: bool) -> None:
+    one, two = (RecordName("memory", each, "www.example.com", "A") for each in (zone, other))
+    assert one.is_same_set(two) is same
+    assert two.is_same_set(one) is same
+    assert not one.is_same_set(replace(two, type="AAAA"))
+
+
 # -- failures --------------------------------------------------------------------------------------------------------
 
 
@@ -316,7 +350,7 @@ NODES = (
     machine("n2", ("ExternalIP", "2001:DB8::2"), ("ExternalIP", B), ("InternalIP", "10.0.0.2")),
     machine("n3", ("ExternalIP", "nonsense"), ("ExternalIP", ""), ("ExternalIP", "010.0.0.1"), reserved_ipv4="x"),
     machine("n4", reserved_ipv6="2001:DB8:0:0::4", reserved_ipv4="2001:db8::5"),
-    machine("n5", ("ExternalIP", A)),
+    machine("n5", ("ExternalIP", A), reserved_ipv6="fe80::1%eth0"),
 )
 
 

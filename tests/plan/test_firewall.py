@@ -254,8 +254,16 @@ CLOSING: dict[str, tuple[FirewallObservation, str]] = {
         observe(HTTP, HTTPS, SSH, "m1", "m8", "m9", need=(), entries=entries("m9")),
         "remove m9 from firewall fw",
     ),
-    "somebody's rule for the port is another rule": (
+    "what is left of a rule is closed too, as far as the provider tells it from somebody's": (
         observe(FirewallRule("tcp", 80, 0, ("0.0.0.0/0",)), need=(), entries=entries(HTTP)),
+        "close 80/TCP in firewall fw",
+    ),
+    "a rule with other sources is another rule": (
+        observe(FirewallRule("tcp", 80, 0, ("0.0.0.0/0", "10.0.0.0/8", "::/0")), need=(), entries=entries(HTTP)),
+        "record",
+    ),
+    "a rule for more ports is another rule": (
+        observe(FirewallRule("tcp", 80, 81, ("0.0.0.0/0",)), need=(), entries=entries(HTTP)),
         "record",
     ),
     "what another one has recorded too is its from now on": (

@@ -91,6 +91,15 @@ def test_match(world: World) -> None:
     world.until_values(N2, name="nodes")
 
 
+def test_a_zone_and_one_delegated_from_it_hold_one_name_each(world: World) -> None:
+    delegated = "nodes.example.com"
+    world.cloud.zones.add_zone(delegated)
+    world.record_set("outside", dns={"recordName": "www.nodes"})
+    world.record_set("inside", dns={"zone": delegated, "recordName": "www"}, addressType="InternalIP")
+    world.until_values(N1, N2, N3, name="www.nodes")
+    world.until(lambda: world.values("www", zone=delegated) == ("10.0.0.1", "10.0.0.2", "10.0.0.3"), "inside")
+
+
 def test_a_failed_node_is_one_write_at_once(world: World) -> None:
     world.record_set()
     world.until_values(N1, N2, N3, name="nodes")

@@ -102,6 +102,13 @@ def test_a_service_that_is_being_deleted() -> None:
     assert service(metadata={**SERVICE["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}).deleting
 
 
+@pytest.mark.parametrize(
+    ("kind", "external"), [("ExternalName", True), ("ClusterIP", False), ("NodePort", False), (None, False)]
+)
+def test_a_service_that_is_elsewhere(kind: str | None, external: bool) -> None:
+    assert service(spec={"type": kind}).external is external
+
+
 @pytest.mark.parametrize("protocol", [{}, {"protocol": None}, {"protocol": ""}])
 def test_tcp_is_what_is_not_said(protocol: dict[str, Any]) -> None:
     view = service(spec={"ports": [{"port": 80, **protocol}]})

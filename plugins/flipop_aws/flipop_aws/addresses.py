@@ -31,6 +31,7 @@ POOL_TAG = "flipop.digitalocean.com/pool"
 CLUSTER_TAG = "flipop.digitalocean.com/cluster"
 
 _IPAM_POOL = "ipam-pool-"
+_TAG_VALUE_MAX_LENGTH = 256
 
 
 class ElasticIPs:
@@ -202,8 +203,19 @@ class ElasticIPs:
                 self._inventory.forget(address)
         if answer is None:
             allocation = self._inventory.existing("assign", address)["AllocationId"]
-            answer = self._client.call(purpose, "associate_address", AllocationId=allocation, **target)
+            answer = self._associate_as_read(purpose, allocation, target)
         self._recent.placed(address, Placement(interface, private_address, answer.get("AssociationId", "")))
+
+    def _associate_as_read(self, purpose: Purpose, allocation: str, target: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            answer: Mapping[str, Any] = self._client.call(
+                purpose, "associate_address", AllocationId=allocation, **target
+            )
+        except Gone as error:
+            # It was there a moment ago: as a rule it is too new to be known everywhere.
+            text = f"{allocation} is not known everywhere yet, or no longer: {error.message}"
+            raise self._client.failure(Busy, purpose.operation, text) from None
+        return answer
 
     def _disassociate(self, association: str) -> None:
         purpose = Purpose("unassign", "ec2:DisassociateAddress", mutation=True)
@@ -225,6 +237,9 @@ class ElasticIPs:
         if not instance.interface:
             text = f"{provider_id} has no network interface in a VPC, which an Elastic IP needs"
             raise self._client.failure(Rejected, "assign", text)
+        if not instance.addresses:
+            text = f"{provider_id} has no private IPv4 address on its primary interface, which an Elastic IP needs"
+            raise self._client.failure(Rejected, "assign", f"{text}: its subnet is for IPv6 only")
         held = {each.address: self._occupant(each, instance.interface) for each in instance.addresses}
         for private_address, occupant in held.items():
             if occupant in {"", address}:
@@ -267,7 +282,7 @@ def _allocation(request: CreateRequest) -> dict[str, Any]:
         "TagSpecifications": [
             {
                 "ResourceType": "elastic-ip",
-                "Tags": [{"Key": key, "Value": value} for key, value in tags.items() if value],
+                "Tags": [{"Key": key, "Value": _tag_value(value)} for key, value in tags.items() if value],
             }
         ],
     }
@@ -275,3 +290,8 @@ def _allocation(request: CreateRequest) -> dict[str, Any]:
         pool = "IpamPoolId" if request.address_pool.startswith(_IPAM_POOL) else "PublicIpv4Pool"
         arguments[pool] = request.address_pool
     return arguments
+
+
+def _tag_value(text: str) -> str:
+    """Return the text as a tag may have it: a namespace and a name can be longer. But for the claim none is read."""
+    return text if len(text) <= _TAG_VALUE_MAX_LENGTH else f"{text[: _TAG_VALUE_MAX_LENGTH - 1]}…"

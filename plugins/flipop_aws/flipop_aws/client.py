@@ -157,7 +157,6 @@ _BY_CODE: Mapping[str, type[ProviderError]] = {
     "RulesPerSecurityGroupLimitExceeded": QuotaExceeded,
     "SecurityGroupsPerInterfaceLimitExceeded": QuotaExceeded,
     "InsufficientAddressCapacity": QuotaExceeded,
-    "InsufficientFreeAddressesInAddressPool": QuotaExceeded,
     "InvalidAllocationID.NotFound": Gone,
     "InvalidAddress.NotFound": Gone,
     "InvalidAssociationID.NotFound": Gone,
@@ -333,7 +332,7 @@ class Client:
             return self._failure(AccessDenied, purpose, f"not allowed: needs {purpose.permission}: {text}", request_id)
         if status >= 500:
             return self._failure(self._lost(purpose), purpose, text, request_id)
-        return self._failure(NotFound if code.endswith(".NotFound") else Rejected, purpose, text, request_id)
+        return self._failure(_kind_of(code), purpose, text, request_id)
 
     @staticmethod
     def _lost(purpose: Purpose) -> type[ProviderError]:
@@ -350,6 +349,13 @@ class Client:
             text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
         line = "".join(char if char.isprintable() else " " for char in " ".join(text.split()))
         return line if len(line) <= _MESSAGE_MAX_LENGTH else f"{line[: _MESSAGE_MAX_LENGTH - 1]}…"
+
+
+def _kind_of(code: str) -> type[ProviderError]:
+    """Return what a refusal is whose code says nothing but its kind: each sort of pool has codes of its own."""
+    if code.endswith(".NotFound"):
+        return NotFound
+    return QuotaExceeded if code.startswith("Insufficient") else Rejected
 
 
 def _secrets(context: ProviderContext) -> list[str]:

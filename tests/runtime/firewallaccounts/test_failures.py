@@ -132,10 +132,13 @@ def test_failures_long_over_are_forgotten(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "reason", "wait_seconds"),
-    [(RateLimited("slow", retry_after_seconds=30.0), "RateLimited", 30.0), (AccessDenied("no"), "AccessDenied", 60.0)],
+    ("operation", "error", "reason", "wait_seconds"),
+    [
+        ("get_firewall", RateLimited("slow", retry_after_seconds=30.0), "RateLimited", 30.0),
+        ("add_rules", RateLimited("slow", retry_after_seconds=30.0), "RateLimited", 30.0),
+        ("get_firewall", AccessDenied("no"), "AccessDenied", 60.0),
+    ],
 )
-@pytest.mark.parametrize("operation", ["get_firewall", "add_rules"])
 def test_what_concerns_the_whole_account_closes_its_gate(
     rig: Rig, operation: str, error: ProviderError, reason: str, wait_seconds: float
 ) -> None:
@@ -154,12 +157,21 @@ def test_what_concerns_the_whole_account_closes_its_gate(
     ("error", "reason"), [(AccessDenied("no"), ""), (RateLimited("slow", retry_after_seconds=9.0), "RateLimited")]
 )
 def test_accepted_credentials_open_what_their_refusal_closed(rig: Rig, error: ProviderError, reason: str) -> None:
+    rig.fail("get_firewall", error)
     rig.read()
-    rig.fail("add_rules", error)
-    rig.change(OPEN)
     assert rig.account.gate.reason
     rig.account.accepted()
     assert rig.account.gate.reason == reason
+
+
+def test_a_change_that_is_not_allowed_holds_back_nothing_but_itself(rig: Rig) -> None:
+    rig.read()
+    rig.fail("add_rules", AccessDenied("no"))
+    rig.change(OPEN)
+    assert rig.account.gate == Gate()
+    failure = rig.account.observed(FIREWALL, OWNER).failure
+    assert failure is not None
+    assert (failure.reason, failure.action, failure.not_before) == ("AccessDenied", OPEN, rig.clock() + 60.0)
 
 
 def test_another_error_leaves_the_gate_open(rig: Rig) -> None:

@@ -73,3 +73,25 @@ def test_resources_of_one_cluster_share_a_name_by_owner_ids(both: Cluster) -> No
     both.cloud.faults.remove(fault)
     both.run_for(15)
     assert values(both.cloud) == (A2, B2)
+
+
+DELEGATED = "sub.example.com"
+
+
+def test_a_zone_and_one_delegated_from_it_hold_one_name_each(both: Cluster) -> None:
+    both.cloud.zones.add_zone(DELEGATED)
+    both.put("above", spec("www.sub"), [A1])
+    both.put("below", spec(zone=DELEGATED), [B1])
+    both.run()
+    assert values(both.cloud, "www.sub") == (A1,)
+    assert values(both.cloud, zone=DELEGATED) == (B1,)
+
+
+def test_the_same_name_in_another_zone_is_another_record_set(both: Cluster) -> None:
+    both.cloud.zones.add_zone(DELEGATED)
+    both.put("a", spec("www.sub", reclaimPolicy="Delete"), [A1])
+    both.run()
+    both.put("a", spec(zone=DELEGATED, reclaimPolicy="Delete"), [A1])
+    both.run()
+    assert values(both.cloud, zone=DELEGATED) == (A1,)
+    assert values(both.cloud, "www.sub") == ()

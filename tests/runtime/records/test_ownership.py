@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
-from flipop_core.providers import ProviderCapabilities
-from tests.runtime.dnsrig import TXT, ZONE, Cluster, cloud, put, values, writes
+from flipop_core.providers import ProviderCapabilities, RecordSet
+from flipop_core.testing.providers import InMemoryDNSProvider
+from tests.runtime.dnsrig import COMMENTS, TXT, ZONE, Cluster, cloud, put, values, writes
 
 from .cases import A1, A2, A3, B1, B2, FOREIGN, marks, owned, second, spec, takeover
 
@@ -256,3 +258,30 @@ def test_ownership_given_up_leaves_no_mark(cluster: Cluster) -> None:
     cluster.run_for(10)
     assert values(cluster.cloud) == (A1,)
     assert not marks(cluster.cloud)
+
+
+class _EachRecordProxiedByItself(InMemoryDNSProvider):
+    """As Cloudflare has it: of records that differ it does not say how they are proxied."""
+
+    def get_record_set(self, zone: str, name: str, record_type: str) -> RecordSet | None:
+        found = super().get_record_set(zone, name, record_type)
+        return replace(found, proxied=None) if found is not None and len(found.values) > 1 else found
+
+
+def test_two_owners_that_ask_for_opposite_proxying_come_to_rest() -> None:
+    made, clock = cloud(COMMENTS)
+    one = Cluster(made, clock, provider=_EachRecordProxiedByItself)
+    other = Cluster(made, clock, provider=_EachRecordProxiedByItself)
+    resource = one.put("a", owned("c1", proxied=True), [A1])
+    one.run_for(10)
+    other.put("b", owned("c2", proxied=False), [B1])
+    for cluster in (other, one, other):
+        cluster.run_for(30)
+    assert values(made) == (A1, B1)
+    assert resource.report is not None
+    assert resource.report.settled
+    one.restart()
+    one.run_for(30)
+    calls = len(made.faults.calls())
+    one.run_for(600)
+    assert len(made.faults.calls()) == calls

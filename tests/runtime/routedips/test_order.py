@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flipop_core.cluster import NODES, ROUTED_IPS
+from flipop_core.cluster import NODES, ROUTED_IPS, SERVICES
 from flipop_core.errors import (
     QuotaExceeded,
 )
@@ -164,6 +164,21 @@ def test_a_node_that_the_firewall_does_not_take_is_passed_over(rig: RoutedRig) -
     rig.endpoints("a", "b")
     rig.until_active("b")
     assert set(rig.held().values()) == {"b"}
+
+
+def test_a_service_that_becomes_an_external_name_serves_nowhere(rig: RoutedRig) -> None:
+    address = serve(rig, "a")
+    before = len(rig.steps())
+    # Its slices stay: Kubernetes does not touch them any more.
+    rig.edit(SERVICES, "web", type="ExternalName", externalName="example.com", ports=None)
+    assert "ExternalName" in rig.until_reason("NoReadyEndpoint")
+    rig.api.set_node_ready("a", False)
+    rig.until_quiet()
+    assert rig.steps(before) == []
+    assert rig.held() == {address: "a"}
+    rig.edit(SERVICES, "web", type="ClusterIP", externalName=None, ports=[{"port": 443, "protocol": "TCP"}])
+    rig.endpoints("b")
+    rig.until_active("b")
 
 
 def test_nothing_is_called_at_rest_but_one_read_of_each_at_the_recheck(rig: RoutedRig) -> None:

@@ -61,6 +61,16 @@ class TestAllocation:
         assert account.addresses() == {}
         assert provider.describe([address]) == {}
 
+    def test_created_address_that_is_not_known_everywhere_yet_is_tried_again_soon(
+        self, provider: IPProvider, server: AWSServer, account: Account
+    ) -> None:
+        node, address = account.add_instance(), provider.create(REQUEST).address
+        server.fail("ec2:AssociateAddress", "status", status=400, code="InvalidAllocationID.NotFound", times=2)
+        with pytest.raises(Busy, match="not known everywhere yet"):
+            provider.assign(address, node.provider_id)
+        assert provider.assign(address, node.provider_id) == Applied()
+        assert account.holder(address) == (node.id, node.private_addresses[0])
+
     def test_lost_allocation_is_not_believed_to_have_made_nothing(
         self, provider: IPProvider, server: AWSServer, account: Account
     ) -> None:

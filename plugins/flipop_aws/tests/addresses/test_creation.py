@@ -32,6 +32,32 @@ def test_empty_tags_are_left_out(account: Account, provider: IPProvider) -> None
     assert account.addresses()[address] == {f"{PREFIX}/claim": "claim-2"}
 
 
+def test_names_that_are_longer_than_a_tag_are_cut(account: Account, provider: IPProvider) -> None:
+    owner, cluster = f"{'n' * 63}/{'p' * 253}", "c" * 300
+    request = CreateRequest("claim-3", region="us-east-1", owner=owner, cluster=cluster)
+    address = provider.create(request).address
+    tags = account.addresses()[address]
+    assert {key: len(value) for key, value in tags.items()} == {
+        f"{PREFIX}/pool": 256,
+        f"{PREFIX}/cluster": 256,
+        f"{PREFIX}/claim": 7,
+    }
+    assert tags[f"{PREFIX}/pool"].startswith(f"{'n' * 63}/ppp")
+    assert [found.address for found in provider.find_created(request)] == [address]
+
+
+@pytest.mark.parametrize(
+    "code", ["InsufficientAddressCapacity", "InsufficientFreeAddressesInAddressPool", "InsufficientCidrBlocks"]
+)
+def test_pool_that_is_used_up(
+    account: Account, provider: IPProvider, request_: CreateRequest, server: AWSServer, code: str
+) -> None:
+    server.fail("ec2:AllocateAddress", "status", status=400, code=code)
+    with pytest.raises(QuotaExceeded, match=code):
+        provider.create(request_)
+    assert account.addresses() == {}
+
+
 def test_same_claim_is_created_once(account: Account, provider: IPProvider, request_: CreateRequest) -> None:
     first = provider.create(request_)
     assert provider.create(request_) == first

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
+from flipop_aws import inventory
+from flipop_aws.instances import Instance, instance_of
 from flipop_aws_testserver import Account, AWSServer
 from flipop_core import IPProvider, NodeInUse, NotFound, Rejected
 
@@ -59,6 +62,22 @@ def test_vpc_cni_has_the_other_addresses(account: Account, provider: IPProvider)
     with pytest.raises(NodeInUse):
         provider.assign(second, node.provider_id)
     assert account.holder(second) is None
+
+
+def test_instance_of_an_ipv6_only_subnet_is_refused(
+    account: Account, provider: IPProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, address = account.add_instance(), account.add_address()
+
+    def without_ipv4(answer: Mapping[str, Any]) -> Instance:
+        bare = [{**each, "PrivateIpAddresses": []} for each in answer["NetworkInterfaces"]]
+        return instance_of({**answer, "NetworkInterfaces": bare})
+
+    monkeypatch.setattr(inventory, "instance_of", without_ipv4)
+    assert provider.node_limits([node.provider_id]) == {}
+    with pytest.raises(Rejected, match="no private IPv4 address"):
+        provider.assign(address, node.provider_id)
+    assert account.holder(address) is None
 
 
 def test_address_given_at_launch_gives_way(account: Account, provider: IPProvider) -> None:
