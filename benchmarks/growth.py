@@ -41,6 +41,7 @@ class _Size(msgspec.Struct, frozen=True):
 
     nodes: int
     pools: int
+    addresses: int
     seconds: float
     cpu_seconds: float
     rss_mib: float
@@ -52,9 +53,17 @@ def growth(options: Options) -> list[Figure]:
     sizes = [_measured(options, max(8, options.scale_nodes // part)) for part in PARTS]
     figures = [figure for size in sizes for figure in _figures(size)]
     first, last = sizes[0], sizes[-1]
-    for name, unit in (("rss_mib", "RSS"), ("cpu_seconds", "CPU"), ("seconds", "time"), ("calls", "calls")):
-        exponent = math.log(getattr(last, name) / getattr(first, name)) / math.log(last.nodes / first.nodes)
-        figures.append(Figure(f"growth of {unit} with the cluster (linear: 1)", "exponent", (exponent,)))
+    nodes = last.nodes / first.nodes
+    growths = (
+        ("RSS with the nodes", last.rss_mib / first.rss_mib, nodes),
+        ("CPU with the nodes", last.cpu_seconds / first.cpu_seconds, nodes),
+        ("time with the nodes", last.seconds / first.seconds, nodes),
+        ("calls with the IPs", last.calls / first.calls, last.addresses / first.addresses),
+    )
+    for name, growth_of_cost, growth_of_size in growths:
+        if growth_of_size > 1:
+            exponent = math.log(growth_of_cost) / math.log(growth_of_size)
+            figures.append(Figure(f"growth of {name} (linear: 1)", "exponent", (exponent,)))
     return figures
 
 
@@ -70,11 +79,11 @@ def _measured(options: Options, nodes: int) -> _Size:
             time.sleep(_SETTLED_SECONDS)
             calls = len(running.cloud.calls(controller.started))
             rss = controller.usage().rss_mib
-    return _Size(nodes, pools, moment - controller.started, at_end.cpu_seconds, rss, calls)
+    return _Size(nodes, pools, pools * each, moment - controller.started, at_end.cpu_seconds, rss, calls)
 
 
 def _figures(size: _Size) -> list[Figure]:
-    addresses = size.pools * min(ADDRESSES_PER_POOL, size.nodes // size.pools)
+    addresses = size.addresses
     predicted = Model().rss_mib(size.nodes, size.nodes * PODS_PER_NODE, size.pools, addresses)
     name = f"{size.nodes:,} nodes, {size.nodes * PODS_PER_NODE:,} pods, {size.pools} pools, {addresses} IPs"
     return [

@@ -35,7 +35,7 @@ def planner(options: Options) -> list[Figure]:
     figures = []
     for nodes in (10, 100, 1000):
         for name, assigned in (("at rest", True), ("to be assigned", False)):
-            observed = _observation(nodes, nodes // 2, assigned=assigned)
+            observed = observation(nodes, nodes // 2, assigned=assigned)
             figure = _timed(f"{nodes:,} nodes, {nodes // 2:,} IPs {name}", "µs", 1e6, options, _planning(observed))
             figures.append(figure)
             times[nodes, name] = figure.median
@@ -49,7 +49,8 @@ def _planning(observed: PoolObservation) -> Callable[[], object]:
     return lambda: plan_pool(observed, 1000.0)
 
 
-def _observation(node_count: int, address_count: int, *, assigned: bool) -> PoolObservation:
+def observation(node_count: int, address_count: int, *, assigned: bool) -> PoolObservation:
+    """Return a pool with so many candidates and addresses, each on a node or none."""
     nodes = [
         NodeView(name=f"node-{number:05}", uid=f"uid-{number}", provider_id=f"digitalocean://{number}", ready=True)
         for number in range(node_count)
@@ -87,20 +88,26 @@ def _decoding(decode: Callable[[bytes], object], body: bytes) -> Callable[[], ob
 
 def queue(options: Options) -> list[Figure]:
     """Add keys, many of them again and again, and hand them out."""
-    keys = [Key("FloatingIPPool", "default", f"pool-{number}") for number in range(QUEUE_KEYS)]
+    keys = queue_keys()
 
     def once() -> None:
-        _drain(keys, adds=1)
+        drain(keys, adds=1)
 
     def again() -> None:
-        _drain(keys, adds=10)
+        drain(keys, adds=10)
 
     single = _timed("add, get and done of one key", "µs", 1e6 / QUEUE_KEYS, options, once)
     repeated = _timed("the same with 10 adds of each key", "µs", 1e6 / QUEUE_KEYS, options, again)
     return [single, repeated, Figure("10 adds against 1", "ratio", (repeated.median / single.median,))]
 
 
-def _drain(keys: list[Key], adds: int) -> None:
+def queue_keys() -> list[Key]:
+    """Return the keys of as many pools as are queued."""
+    return [Key("FloatingIPPool", "default", f"pool-{number}") for number in range(QUEUE_KEYS)]
+
+
+def drain(keys: list[Key], adds: int) -> None:
+    """Add each key so often, and take all of them out again."""
     waiting = WorkQueue()
     for _ in range(adds):
         for key in keys:

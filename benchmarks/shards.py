@@ -6,6 +6,7 @@ under a lease of its own. One runs at a time, so that its CPU time is its own (a
 
 from __future__ import annotations
 
+import logging
 import time
 
 import msgspec
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.figures import Figure, Options
 from flipop_core.cluster import FLOATING_IP_POOLS, ListPage, Query, Watch
 from flipop_core.config import Settings
+from flipop_core.loggers import use_logger
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.types import API_VERSION
@@ -83,7 +85,8 @@ def shards(options: Options) -> list[Figure]:
     pools = min(POOLS, nodes // ADDRESSES_PER_POOL)
     figures = []
     for count in SHARDS:
-        loads = _loads(nodes, pools, count)
+        with use_logger(logging.getLogger("benchmarks.shards")):  # which shows no line of what goes well
+            loads = _loads(nodes, pools, count)
         name = f"{nodes:,} nodes, {count} {'process' if count == 1 else 'processes'}"
         figures += [
             Figure(f"{name}: nodes held by each", "nodes", tuple(float(load.views) for load in loads)),

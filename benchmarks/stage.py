@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -248,7 +249,18 @@ def on(cluster: ControlPlane, options: Options) -> Iterator[Stage]:
         cloud.warm_up()
         for name in ("crds.yaml", "rbac.yaml"):
             cluster.apply(REPOSITORY / "deploy" / name)
+        for kind in ("FloatingIPPool", "NodeDNSRecordSet"):
+            wait_for(partial(_is_listed, cluster, kind), 30.0, f"{kind} in the API server's list of resources")
         yield Stage(cluster, cloud, directory, watchdog, stack, options)
+
+
+def _is_listed(cluster: ControlPlane, kind: str) -> bool:
+    """Whether the list shows the kind, which it may do some time after the kind is served."""
+    try:
+        cluster.path_for(kind, api_version=API_VERSION)
+    except LookupError:
+        return False
+    return True
 
 
 def _serve(

@@ -15,6 +15,7 @@ from rich.console import Console
 from benchmarks.__main__ import SCENARIOS, main
 from benchmarks.figures import Figure, Options, Result, Scenario, print_ratios, print_table, run_scenario
 from benchmarks.micro import views
+from benchmarks.parts import cases
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -100,3 +101,12 @@ def test_little_is_kept_of_a_node_and_a_pod() -> None:
     node, pod = views(Options(repeat=200))
     assert 0 < node.median <= 2300, "bytes of a node with 14 labels"
     assert 0 < pod.median <= 500, "bytes of a pod"
+
+
+def test_the_parts_run_under_pyperf(tmp_path: Path) -> None:
+    target = tmp_path / "parts.json"
+    command = [sys.executable, "-m", "benchmarks.parts", "--debug-single-value", "-o", str(target)]
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    measured = {run["metadata"]["name"] for run in json.loads(target.read_text())["benchmarks"]}
+    assert measured == set(cases())

@@ -210,7 +210,7 @@ def plan_opening(
         {*observed.entries.nodes, *absent, *(set(nodes) & observed.others.recorded_nodes)},
     )
     if wanted != observed.entries:
-        return FirewallStep(record=wanted)
+        return FirewallStep(record=replace(wanted, id=wanted.id or firewall.id))
     if rules:
         return _change(observed, AddFirewallRules(firewall.name, tuple(sorted(rules, key=rule_order))), now)
     if absent:

@@ -183,7 +183,7 @@ class FirewallEntries(Resource, frozen=True):
     """What one RoutedIP has had added to one firewall, or is about to."""
 
     provider: Annotated[str, Meta(description="Provider of the firewall.")]
-    name: Annotated[str, Meta(description="Firewall, as the spec names it.")]
+    name: Annotated[str, Meta(description="Firewall, as the spec names it, or its ID once it has another name.")]
     region: Annotated[str, Meta(description="Region of the account.")] = ""
     credentials: Annotated[str, Meta(description="Secret with the credentials, as namespace/name.")] = ""
     rules: Annotated[
@@ -191,10 +191,15 @@ class FirewallEntries(Resource, frozen=True):
         Meta(description="Rules, sorted."),
     ] = ()
     nodes: Annotated[tuple[str, ...], Meta(description="Provider IDs of nodes, sorted.")] = ()
+    id: Annotated[str, Meta(description="ID of the firewall, by which it is found under another name.")] = ""
 
     def is_same_firewall(self, other: FirewallEntries) -> bool:
-        """Whether both are about the same firewall."""
-        return self.with_items((), ()) == other.with_items((), ())
+        """Whether both name the same firewall."""
+        return replace(self, rules=(), nodes=(), id="") == replace(other, rules=(), nodes=(), id="")
+
+    def by_id(self) -> FirewallEntries:
+        """Return entries that name the firewall by its ID."""
+        return replace(self, name=self.id)
 
     def with_items(self, rules: Iterable[FirewallRule], nodes: Iterable[str]) -> FirewallEntries:
         """Return entries of the same firewall with these rules and nodes."""

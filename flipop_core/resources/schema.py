@@ -20,6 +20,7 @@ from flipop_core.cluster import (
     ROUTED_IPS,
     ResourceType,
 )
+from flipop_core.resources.base import cel_rules
 from flipop_core.resources.routed import (
     ROUTED_SPEC_RULES,
     RoutedIPIssuerSpec,
@@ -28,7 +29,7 @@ from flipop_core.resources.routed import (
     RoutedIPStatus,
 )
 from flipop_core.resources.statuses import FloatingIPPoolStatus, NodeDNSRecordSetStatus
-from flipop_core.resources.types import SPEC_RULES, FloatingIPPoolSpec, NodeDNSRecordSetSpec
+from flipop_core.resources.types import OBJECT_RULES, SPEC_RULES, FloatingIPPoolSpec, NodeDNSRecordSetSpec
 
 CATEGORY = "flipop"
 
@@ -198,6 +199,7 @@ def _object_schema(definition: _Definition) -> dict[str, Any]:
     spec = _structural_schema(definition.spec)
     if rules := _SPEC_RULES[definition.resource.kind]:
         spec["x-kubernetes-validations"] = [dict(rule) for rule in rules]
+    across = OBJECT_RULES.get(definition.resource.kind, ())
     return {
         "description": definition.description,
         "type": "object",
@@ -210,7 +212,7 @@ def _object_schema(definition: _Definition) -> dict[str, Any]:
             "status": _structural_schema(definition.status),
         },
         "required": ["spec"],
-    }
+    } | (cel_rules(*across) if across else {})
 
 
 def _structural_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -346,3 +346,15 @@ SPEC_RULES = {
     ),
 }
 """CEL rules across the fields of a kind's spec. A pool with half a dnsRecordSet stays good for its addresses."""
+
+OBJECT_RULES = {
+    "FloatingIPPool": (
+        cel_rule(
+            "!has(oldSelf.spec.provider) || self.spec.provider == oldSelf.spec.provider || !has(oldSelf.status) "
+            "|| !has(oldSelf.status.allocatedIPs) || oldSelf.status.allocatedIPs.size() == 0",
+            "must stay while the pool has addresses of that provider in status.allocatedIPs: create another pool",
+            ".spec.provider",
+        ),
+    ),
+}
+"""CEL rules across the whole objects of a kind."""

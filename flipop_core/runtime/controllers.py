@@ -162,6 +162,8 @@ class AddressController:
         except ConfigError as problem:
             self._reporter.refuse(pool, problem)
             self._history.hold(key, ())
+            if self._records.let_go(pool):
+                kind.write_finalizer(pool, present=False)
             if not isinstance(problem, ResourceInvalid):
                 # Not the spec: a plugin or a credential, which may be there the next time.
                 unread = isinstance(problem, CredentialsUnavailable)

@@ -28,6 +28,7 @@ from flipop_core.plan.firewall import (
 )
 from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
 from flipop_core.providers import Firewall, FirewallProvider
+from flipop_core.resources import reasons
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.leader import Fence, NotLeader
 from flipop_core.runtime.metrics import Metrics
@@ -143,6 +144,14 @@ class FirewallAccount:
         """Whether it is known which firewall that is, or that nobody can tell now."""
         known = self.observed(firewall)
         return known.firewall is not None or known.failure is not None or firewall in self._ids
+
+    def has_lost(self, firewall: str, firewall_id: str) -> bool:
+        """Whether ``firewall``, the name of the one with that ID once, is known to be another's now, or nobody's."""
+        present = self._ids.get(firewall)
+        if present is not None:
+            return present != firewall_id
+        failure = self.observed(firewall).failure
+        return failure is not None and failure.reason == reasons.FIREWALL_NOT_FOUND
 
     def read(self, firewall: str, owner: Key) -> None:
         """Read a firewall; who asks is woken in turn when it is known (`pass_on`). One read serves all."""

@@ -42,6 +42,16 @@ class FirewallRecords:
         others = (each for each in view.firewall_entries if not each.is_same_firewall(entries))
         self._write(view, (*others, entries))
 
+    def name_by_id(self, view: RoutedIPView, renamed: Entries) -> None:
+        """Record some of the entries as those of the firewalls with their IDs, whatever name these have by now."""
+        kept = [each for each in view.firewall_entries if each not in renamed]
+        for each in map(FirewallEntries.by_id, renamed):
+            same = [other for other in kept if other.is_same_firewall(each)]
+            kept = [other for other in kept if other not in same]
+            rules = {rule for other in (each, *same) for rule in other.rules}
+            kept.append(each.with_items(rules, {node for other in (each, *same) for node in other.nodes}))
+        self._write(view, tuple(kept))
+
     def settle(self, view: RoutedIPView) -> None:
         """Find out what became of a write whose answer is lost: write anew what the view shows.
 

@@ -15,30 +15,29 @@ from flipop_core.config import Settings
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
 from flipop_core.plan.actions import Action, Hold
-from flipop_core.plan.dns import RecordAction, RecordPlan
-from flipop_core.plan.dnsvalues import node_record_type
+from flipop_core.plan.dns import RecordAction, RecordName, RecordPlan
 from flipop_core.plan.firewall import FirewallAction, announced
 from flipop_core.plan.observed import NEVER
+from flipop_core.plan.report import problem_reason
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
 from flipop_core.resources.routed import FirewallEntries
 from flipop_core.runtime.accounts import Account
-from flipop_core.runtime.checks import check_record_set
 from flipop_core.runtime.controllers import Proposal
 from flipop_core.runtime.kube import connect
 from flipop_core.runtime.manager import Manager
-from flipop_core.runtime.recordsets import provider_of
-from flipop_core.runtime.recordtargets import RecordTarget, record_target
 from flipop_core.runtime.reflector import Reflector
 from flipop_core.runtime.routedips import account_ref
 
 PLAN_TIMEOUT_SECONDS = 30.0
+_MAX_READS = 10  # rounds of reading record sets: what one tells may call for another
 
 _DOCUMENT_KEYS = {FLOATING_IP_POOLS.kind: "pool", ROUTED_IPS.kind: "routed_ip"}
 
 T = TypeVar("T")
 PlannedAction = Action | FirewallAction | RecordAction
 Planned = tuple[list[PlannedAction], list[Hold]]
+RecordPlans = tuple[tuple[RecordName, RecordPlan], ...]
 
 
 def make_plans(
@@ -53,7 +52,7 @@ def make_plans(
     with closing(connect(settings.kubeconfig, settings.context)) as api:
         manager = Manager(api, registry, msgspec.structs.replace(settings, metrics_bind_addr=""), elect=False)
         try:
-            return _Plans(manager, registry).make(
+            return _Plans(manager).make(
                 lambda metadata: namespace in ("", metadata.namespace) and (not names or metadata.name in names)
             )
         finally:
@@ -63,9 +62,8 @@ def make_plans(
 class _Plans:
     """Plans with a manager that is not started: it reads, and nothing of it acts."""
 
-    def __init__(self, manager: Manager, registry: ProviderRegistry) -> None:
+    def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._registry = registry
         self._deadline = time.monotonic() + PLAN_TIMEOUT_SECONDS
 
     def make(self, chosen: Callable[[Metadata], bool]) -> list[dict[str, Any]]:
@@ -103,11 +101,11 @@ class _Plans:
         actions: list[PlannedAction] = list(made.plan.actions)
         actions += [action for firewall, step in made.steps for action in announced(firewall, step)]
         holds = list(made.plan.holds)
-        record = self._read_first(pool.key, lambda: records.plan(pool, observed, made.plan))
-        if record is not None:
-            actions += [record.action] if record.action is not None else []
-            holds += [record.hold] if record.hold is not None else []
-        return actions, holds
+        try:
+            wanted, held = self._records(pool.key, lambda: records.preview(pool, observed, made.plan))
+        except ConfigError as problem:  # its addresses are kept even so
+            wanted, held = [], [Hold(problem_reason(problem), str(problem))]
+        return actions + wanted, holds + held
 
     def _proposal(self, pool: PoolView) -> Proposal:
         """Return what is to be done for a resource once all that it asks for has been read."""
@@ -153,45 +151,34 @@ class _Plans:
         return proposal
 
     def _record_set(self, record_set: RecordSetView) -> Planned:
-        manager = self._manager
-        with manager.lock:
-            problem = check_record_set(record_set, self._registry)
-            if problem is not None or record_set.spec is None:
-                raise problem or ConfigError("the spec cannot be read")
-            spec = record_set.spec
-            interest = manager.interests.of(record_set.key, spec.match)
-        self._await(lambda: interest.synced, lambda: "listing nodes and pods")
-        with manager.lock:
-            values = manager.record_set_controller.values(record_set, spec) or frozenset()
-        target = record_target(spec.dns_record_set, provider_of(spec), node_record_type(spec.address_type))
-        made = self._read_first(
-            record_set.key,
-            lambda: (
-                target,
-                manager.keeper.plan(record_set.key, target, values, frozenset(), record_set.status.records),
-            ),
-        )
-        if made is None:
-            return [], []
-        return [made.action] if made.action is not None else [], [made.hold] if made.hold is not None else []
+        controller, spec = self._manager.record_set_controller, record_set.spec
+        if spec is not None:
+            interest = self._locked(lambda: self._manager.interests.of(record_set.key, spec.match))
+            self._await(lambda: interest.synced, lambda: "listing nodes and pods")
+        return self._records(record_set.key, lambda: controller.preview(record_set))
 
-    def _read_first(self, key: Key, plan: Callable[[], tuple[RecordTarget, RecordPlan] | None]) -> RecordPlan | None:
-        """Return the plan of a record set; what it wants to be read first is read."""
-        made = self._locked(plan)
-        if made is not None and made[1].read:
-            self._read(key, *made)
-            made = self._locked(plan)
-        return made[1] if made is not None else None
+    def _records(self, key: Key, preview: Callable[[], RecordPlans]) -> Planned:
+        """Return what is to be done for a resource's record sets; what the plans want to be read first is read."""
+        plans = self._locked(preview)
+        for _ in range(_MAX_READS):
+            unread = [(name, plan) for name, plan in plans if plan.read]
+            if not unread:
+                break
+            for name, plan in unread:
+                self._read(key, name, plan)
+            plans = self._locked(preview)
+        actions = [plan.action for _, plan in plans if plan.action is not None]
+        return list(actions), [plan.hold for _, plan in plans if plan.hold is not None]
 
     def _locked(self, plan: Callable[[], T]) -> T:
         with self._manager.lock:
             return plan()
 
-    def _read(self, key: Key, target: RecordTarget, plan: RecordPlan) -> None:
+    def _read(self, key: Key, name: RecordName, plan: RecordPlan) -> None:
         with self._manager.lock:
-            account = self._manager.accounts.dns(target.name.provider)
-            account.read(target.name, plan.read, key)
-        self._await(lambda: not account.busy(target.name), lambda: f"reading {target.name}")
+            account = self._manager.accounts.dns(name.provider)
+            account.read(name, plan.read, key)
+        self._await(lambda: not account.busy(name), lambda: f"reading {name}")
 
     def _await(self, condition: Callable[[], object], doing: Callable[[], str]) -> None:
         while not condition():

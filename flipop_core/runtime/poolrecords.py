@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flipop_core.cluster import FLOATING_IP_POOLS
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
 from flipop_core.plan.actions import Plan
 from flipop_core.plan.assess import assess
-from flipop_core.plan.dns import RecordPlan
+from flipop_core.plan.dns import RecordName, RecordPlan
 from flipop_core.plan.dnsvalues import pool_values
 from flipop_core.plan.observed import PoolObservation
 from flipop_core.plan.report import DNSReport
 from flipop_core.resources.parse import PoolView
-from flipop_core.resources.types import FloatingIPPoolSpec, pool_family
+from flipop_core.resources.statuses import RecordStatus
+from flipop_core.resources.types import RECLAIM_FINALIZER, FloatingIPPoolSpec, pool_family
 from flipop_core.runtime.records import RecordKeeper
 from flipop_core.runtime.recordtargets import RecordTarget, record_target
 
@@ -65,30 +67,59 @@ class PoolRecords:
     def keep(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> DNSReport:
         """Do what is to be done for the pool's record sets now; nothing while it is paused."""
         if observed.spec.paused:
-            return DNSReport(records=pool.status.records)
+            return DNSReport(records=self.kept(pool))
         problem = self._check(pool)
         if problem is not None:
-            return DNSReport(problem=problem, records=pool.status.records)
+            return DNSReport(problem=problem, records=self.kept(pool))
         target = self._target(pool)
         wanted, keepable = pool_values(assess(observed), plan)
         report = self._keeper.keep(pool.key, target, wanted, keepable, pool.status.records)
         return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
 
-    def plan(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> tuple[RecordTarget, RecordPlan] | None:
-        """Return what `keep` would do for the pool's record set, None if it has none or is paused."""
-        target = self._target(pool)
-        if target is None or observed.spec.paused:
-            return None
+    def preview(
+        self, pool: PoolView, observed: PoolObservation, plan: Plan
+    ) -> tuple[tuple[RecordName, RecordPlan], ...]:
+        """Return what `keep`, or `remove`, would do now for each of the pool's record sets, and do none of it.
+
+        Raises ConfigError when the spec is wrong.
+        """
+        nothing: frozenset[str] = frozenset()
+        if observed.deleting:
+            former = pool.status.records if observed.has_finalizer else ()
+            return self._keeper.preview(pool.key, None, nothing, nothing, former)
+        if observed.spec.paused:
+            return ()
+        problem = self._check(pool)
+        if problem is not None:
+            raise problem
         wanted, keepable = pool_values(assess(observed), plan)
-        return target, self._keeper.plan(pool.key, target, wanted, keepable, pool.status.records)
+        return self._keeper.preview(pool.key, self._target(pool), wanted, keepable, pool.status.records)
+
+    def kept(self, pool: PoolView) -> tuple[RecordStatus, ...]:
+        """Return what the pool's status is to name while nothing is done for its record sets."""
+        return self._keeper.kept(pool.key, pool.status.records)
 
     def pending(self, pool: PoolView) -> bool:
         """Whether record sets of a pool that is being deleted are still to be removed; does nothing about it."""
         return self._keeper.pending(pool.key, pool.status.records)
 
-    def remove(self, pool: PoolView) -> None:
+    def remove(self, pool: PoolView) -> DNSReport:
         """Remove what is to be removed of a pool that is being deleted."""
-        self._keeper.keep(pool.key, None, frozenset(), frozenset(), pool.status.records)
+        report = self._keeper.keep(pool.key, None, frozenset(), frozenset(), pool.status.records)
+        return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
+
+    def let_go(self, pool: PoolView) -> bool:
+        """Remove what is to be removed of a pool that is being deleted and cannot be acted on: its spec makes no sense.
+
+        Return whether it may go: nothing is left that may have to be given back. What RoutedIPs have is not known here.
+        """
+        deleting = pool.metadata.deletion_timestamp is not None and RECLAIM_FINALIZER in pool.metadata.finalizers
+        if not deleting or pool.kind != FLOATING_IP_POOLS.kind:
+            return False
+        self.remove(pool)
+        retains = pool.spec is not None and pool.spec.reclaim_policy == "Retain"
+        empty = not pool.ledger.created and pool.ledger.pending is None
+        return (retains or empty) and not self.pending(pool)
 
     def drop(self, key: Key) -> None:
         """Forget a pool that is gone."""

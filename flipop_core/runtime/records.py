@@ -110,7 +110,7 @@ class RecordKeeper:
         hold: Hold | None = None
         settled = True
         published: frozenset[str] = frozenset()
-        former = self._with_touched(key, former)
+        former = self.kept(key, former)
         self._contested.discard(key)
         listed = {_removal(old).name for old in former}
         self._forget_done(key, listed if target is None else {target.name, *listed})
@@ -137,9 +137,17 @@ class RecordKeeper:
             hold = self._denied(target.name.provider)
         return RecordReport(tuple(records), hold, settled, published)
 
+    def kept(self, key: Key, former: tuple[RecordStatus, ...]) -> tuple[RecordStatus, ...]:
+        """Return what the status of a resource is to name where nothing is kept for now.
+
+        That is ``former``, which it names, and the record set that was written since.
+        """
+        touched = self._touched.get(key)
+        return former if touched is None or touched in former else (*former, touched)
+
     def pending(self, key: Key, former: tuple[RecordStatus, ...]) -> bool:
         """Whether record sets of a resource that is to go are still to be removed; does nothing about it."""
-        former = self._with_touched(key, former)
+        former = self.kept(key, former)
         return any(self._to_remove(key, old) and not self._removal_plan(key, old).settled for old in former)
 
     def drop(self, key: Key) -> None:
@@ -200,6 +208,26 @@ class RecordKeeper:
             )
         return plan_record(self._observe(key, target, wanted, keepable, former=former), self._clock())
 
+    def preview(
+        self,
+        key: Key,
+        target: RecordTarget | None,
+        wanted: frozenset[str],
+        keepable: frozenset[str],
+        former: tuple[RecordStatus, ...],
+    ) -> tuple[tuple[RecordName, RecordPlan], ...]:
+        """Return what `keep` would do now for each of a resource's record sets, and do none of it."""
+        former = self.kept(key, former)
+        others = tuple(old for old in former if target is None or not _is_kept(old, target))
+        plans: list[tuple[RecordName, RecordPlan]] = []
+        if target is not None:
+            marked = tuple(old for old in former if _is_kept(old, target))
+            plans.append((target.name, self.plan(key, target, wanted, keepable, marked)))
+            if not plans[0][1].settled:
+                return tuple(plans)
+        plans += [(_removal(old).name, self._removal_plan(key, old)) for old in others if self._to_remove(key, old)]
+        return tuple(plans)
+
     def rival(self, key: Key, target: RecordTarget) -> Key | None:
         """Return whose the record set is, None for nobody's or that of ``key``."""
         for claim in self._claims.of(target.name):
@@ -221,11 +249,6 @@ class RecordKeeper:
             if self._touched.get(key) == old:
                 del self._touched[key]
         return plan
-
-    def _with_touched(self, key: Key, former: tuple[RecordStatus, ...]) -> tuple[RecordStatus, ...]:
-        """Add the record set that was written since the status was."""
-        touched = self._touched.get(key)
-        return former if touched is None or touched in former else (*former, touched)
 
     def _forget_done(self, key: Key, listed: Collection[RecordName]) -> None:
         """Forget what is known of record sets that were let go: what becomes of them is not ours to know."""

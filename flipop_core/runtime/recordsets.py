@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from flipop_core.cluster import NODE_DNS_RECORD_SETS, KubeAPI
 from flipop_core.errors import ConfigError, ResourceInvalid
 from flipop_core.loggers import get_logger
 from flipop_core.model import Key
-from flipop_core.plan.dns import RecordAction, RecordName
+from flipop_core.plan.dns import RecordAction, RecordName, RecordPlan
 from flipop_core.plan.dnsvalues import node_record_type, node_values
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.report import invalid_record_set_status, record_set_status
@@ -21,7 +23,7 @@ from flipop_core.runtime.interest import Interests
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.records import RecordKeeper, RecordReport, record_event
-from flipop_core.runtime.recordtargets import record_target
+from flipop_core.runtime.recordtargets import RecordTarget, record_target
 from flipop_core.runtime.store import Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import Writer
@@ -88,8 +90,7 @@ class RecordSetController:
         if view.spec is None or problem is not None:
             self._refuse(view, problem)
             return
-        provider = provider_of(view.spec)
-        target = record_target(view.spec.dns_record_set, provider, node_record_type(view.spec.address_type))
+        target = _target(view.spec)
         # A former record set that is still to be removed keeps the object as well.
         removable = target.reclaim or any(record.reclaim_policy == "Delete" for record in view.status.records)
         if removable != (RECLAIM_FINALIZER in view.metadata.finalizers):
@@ -116,6 +117,19 @@ class RecordSetController:
         if change_in is not None:
             self._queue.add_after(view.key, change_in)
         return node_values(fit, spec.address_type)
+
+    def preview(self, view: RecordSetView) -> tuple[tuple[RecordName, RecordPlan], ...]:
+        """Return what `reconcile` would do now for each of its record sets, and do none of it. Raises ConfigError."""
+        nothing: frozenset[str] = frozenset()
+        if view.metadata.deletion_timestamp is not None:
+            former = view.status.records if RECLAIM_FINALIZER in view.metadata.finalizers else ()
+            return self._keeper.preview(view.key, None, nothing, nothing, former)
+        problem = self._check(view)
+        if view.spec is None or problem is not None:
+            raise problem or ConfigError("the spec cannot be read")
+        target = _target(view.spec)
+        values = self.values(view, view.spec)
+        return self._keeper.preview(view.key, target, values or nothing, nothing, view.status.records)
 
     def _delete(self, view: RecordSetView) -> None:
         """Remove what the status names, whatever has become of the spec, and let go of the object."""
@@ -146,7 +160,8 @@ class RecordSetController:
         if problem is None:
             return
         generation = view.metadata.generation
-        status = invalid_record_set_status(view.status, problem, generation, self._clocks.timestamp())
+        before = replace(view.status, records=self._keeper.kept(view.key, view.status.records))
+        status = invalid_record_set_status(before, problem, generation, self._clocks.timestamp())
         if self._objects.write_status(view, status):
             where = f"{view.key.namespace}/{view.key.name}"
             _log.warning("record set is invalid", record_set=where, problem=str(problem))
@@ -154,3 +169,7 @@ class RecordSetController:
         if not isinstance(problem, ResourceInvalid):
             # Not the spec: a plugin or a credential, which may be there the next time.
             self._queue.add_after(view.key, self._recheck_seconds)
+
+
+def _target(spec: NodeDNSRecordSetSpec) -> RecordTarget:
+    return record_target(spec.dns_record_set, provider_of(spec), node_record_type(spec.address_type))

@@ -61,11 +61,7 @@ class Reporter:
             inventory=account.inventory,
             memory=self._memories.get(pool.key, PoolMemory()),
         )
-        dns = DNSReport()
-        if observed.deleting:
-            self._records.remove(pool)
-        else:
-            dns = self._records.keep(pool, observed, plan)
+        dns = self._records.remove(pool) if observed.deleting else self._records.keep(pool, observed, plan)
         denied = self._denied(account.ref)
         if denied is not None:
             plan = replace(plan, holds=(denied, *plan.holds))
@@ -80,17 +76,19 @@ class Reporter:
         kind = self._kinds[pool.kind]
         if not observed.deleting:
             self.events.holds(pool, before, plan)
+        trouble = dns.trouble
+        dns_fails = trouble is not None and trouble.failure
         # What is on its way out is not reported on any more, unless it does not get there.
-        if (not observed.deleting or is_failing(plan)) and kind.write_status(pool, status):
-            trouble = dns.trouble
-            if trouble is not None and trouble.failure:
+        if (not observed.deleting or is_failing(plan) or dns_fails) and kind.write_status(pool, status):
+            if trouble is not None and dns_fails:
                 kind.event(pool, trouble.reason, trouble.message, warning=True)
             if denied is not None:
                 kind.event(pool, denied.reason, denied.message, warning=True)
 
     def refuse(self, pool: PoolView, problem: ConfigError) -> None:
         """Report that a resource cannot be acted on."""
-        status = invalid_status(pool.status, problem, pool.metadata.generation, self._clocks.timestamp())
+        before = replace(pool.status, records=self._records.kept(pool))
+        status = invalid_status(before, problem, pool.metadata.generation, self._clocks.timestamp())
         kind = self._kinds[pool.kind]
         if kind.write_status(pool, status):
             _log.warning("pool is invalid", pool=f"{pool.key.namespace}/{pool.key.name}", problem=str(problem))

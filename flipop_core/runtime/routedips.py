@@ -162,7 +162,10 @@ class RoutedIPKind:
             return
         self._tell_denied(pool, view)
         self._records.settle(view)
-        for firewall, step in made.steps:
+        renamed = self._renamed(view)
+        if renamed:
+            self._records.name_by_id(view, renamed)
+        for firewall, step in made.steps if not renamed else ():
             account, name = self._account(firewall.entries), firewall.entries.name
             if isinstance(account, ConfigError):
                 continue  # the step says so
@@ -177,6 +180,16 @@ class RoutedIPKind:
                 if step.hold is not None and step.hold.reason == _SHARED:
                     self._resolve(view, account, firewall.entries)
         self._pass_on(pool, view)
+
+    def _renamed(self, view: RoutedIPView) -> tuple[FirewallEntries, ...]:
+        """Return the entries of firewalls that have another name by now, or are gone, and are found by their ID."""
+        found = []
+        for entries in view.firewall_entries if self._records.is_certain(view) else ():
+            account = self._account(entries)
+            by_name = entries.id not in {"", entries.name}
+            if by_name and not isinstance(account, ConfigError) and account.has_lost(entries.name, entries.id):
+                found.append(entries)
+        return tuple(found)
 
     def _tell_denied(self, pool: PoolView, view: RoutedIPView) -> None:
         """Say in an event too that the credentials for its firewall are refused."""

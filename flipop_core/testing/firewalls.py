@@ -88,6 +88,11 @@ class InMemoryFirewalls:
         with self._settled():
             del self._held[self._one(name).id]
 
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a firewall another name. Raises KeyError when there is not exactly one."""
+        with self._settled():
+            self._one(name).name = new_name
+
     def put_rules(self, name: str, rules: Sequence[FirewallRule]) -> None:
         """Replace all rules, at once, by somebody else's. Raises KeyError when there is not exactly one firewall."""
         with self._settled():

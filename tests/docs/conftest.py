@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane.binaries import BinariesUnavailable, Progress
+from tests.controlplane.binaries import Progress
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.processes import Watchdog
 from tests.tools.helm import find_helm
-from tests.tools.tool import ToolMissing
+from tests.tools.tool import needed
 
 from .kubectl_binary import find_kubectl
 
@@ -27,13 +26,7 @@ def _found(config: pytest.Config, find: Callable[[Progress | None], Path]) -> Pa
         with capture.global_and_fixture_disabled():
             sys.stderr.write(f"\n{line}\n")
 
-    try:
-        return find(progress if capture is not None else None)
-    except (BinariesUnavailable, ToolMissing) as error:
-        reason = str(error)
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+    return needed(lambda: find(progress if capture is not None else None))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -14,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.controlplane.binaries import BinariesUnavailable, Progress, cache_directory
+from tests.controlplane.binaries import Progress, cache_directory
+from tests.tools.tool import ToolMissing, locked
 
 _SOURCES = Path(__file__).resolve().parent / "kubectl"
 _BUILD = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
@@ -22,19 +22,15 @@ _BUILD_SECONDS = 1800.0
 
 
 def find_kubectl(progress: Progress | None = None) -> Path:
-    """Return the path of the binary, built if need be, which takes a minute. Raises `BinariesUnavailable`."""
+    """Return the path of the binary, built if need be, which takes a minute. Raises `ToolMissing`."""
     if chosen := os.environ.get("FLIPOP_KUBECTL"):
         return Path(chosen).expanduser().absolute()
     go = shutil.which("go")
     if go is None:
-        raise BinariesUnavailable(
-            "kubectl is missing: install Go 1.26 or newer to have it built, or set FLIPOP_KUBECTL"
-        )
+        raise ToolMissing("kubectl is missing: install Go 1.26 or newer to have it built, or set FLIPOP_KUBECTL")
     binary = cache_directory() / f"kubectl-{_fingerprint(go)}"
     if not binary.is_file():
-        binary.parent.mkdir(parents=True, exist_ok=True)
-        with binary.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(binary.with_suffix(".lock")):
             if not binary.is_file():
                 (progress or _to_stderr)("building kubectl; the first time takes a minute")
                 partial = binary.with_suffix(".partial")
@@ -61,7 +57,7 @@ def _go(go: str, *arguments: str) -> str:
     )
     if result.returncode != 0:
         tail = "\n".join(result.stderr.strip().splitlines()[-20:])
-        raise BinariesUnavailable(f"kubectl cannot be built (go {arguments[0]}):\n{tail}")
+        raise ToolMissing(f"kubectl cannot be built (go {arguments[0]}):\n{tail}")
     return result.stdout
 
 
@@ -73,5 +69,5 @@ def _to_stderr(line: str) -> None:
 if __name__ == "__main__":
     try:
         sys.stdout.write(f"{find_kubectl()}\n")
-    except BinariesUnavailable as error:
+    except ToolMissing as error:
         sys.exit(str(error))

@@ -73,7 +73,8 @@ def _resource(
         ("field", "type", "default", "meaning"),
         (_spec_row(*each) for each in _fields(spec_type, body, "")),
     )
-    rules = [f"- `{rule.get('fieldPath', '')}` {rule['message']}." for rule in body.get("x-kubernetes-validations", ())]
+    stated = [each for part in (body, schema) for each in part.get("x-kubernetes-validations", ())]
+    rules = [f"- `{rule.get('fieldPath', '').removeprefix('.spec')}` {rule['message']}." for rule in stated]
     yield from (("", *rules) if rules else ())
     yield f"\n### {kind} status\n"
     yield from table(

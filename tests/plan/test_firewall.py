@@ -219,6 +219,13 @@ def test_a_move_relies_on_a_recent_read_only(age: float, fresh: bool, expected: 
     assert told(opening(observe(HTTP, "m1", read_at=NOW - age), fresh=fresh)) == expected
 
 
+def test_what_is_recorded_names_the_firewall_by_its_id() -> None:
+    for before, after in (("", "f-1"), ("another", "another")):
+        step = opening(observe(entries=replace(entries("m7"), id=before)))
+        assert step.record is not None
+        assert step.record.id == after
+
+
 def test_a_hold_tells_when_to_look_again() -> None:
     for observed, until in [
         (observe(gate=Gate(NOW + 5, "RateLimited", "slow")), NOW + 5),

@@ -138,6 +138,25 @@ def test_a_number_with_a_decimal_point_is_none_of_addresses(server: ControlPlane
     assert decode_pool(json.dumps(subject).encode()).problem is not None
 
 
+def test_the_provider_of_a_pool_stays_while_addresses_are_allocated(server: ControlPlane, namespace: str) -> None:
+    created = server.create(document(POOL, pool(provider="typo"), namespace))
+    path = server.path_for(POOL, created["metadata"]["name"], namespace, api_version=API_VERSION)
+    created["spec"]["provider"] = "digitalocean"  # nothing is allocated yet
+    status, mended = server.request("PUT", path, created)
+    assert status == 200, mended
+    mended["status"] = {"allocatedIPs": ["203.0.113.7"]}
+    status, reported = server.request("PUT", f"{path}/status", mended)
+    assert status == 200, reported
+    reported["spec"]["desiredIPs"] = 3
+    status, edited = server.request("PUT", path, reported)
+    assert status == 200, edited
+    edited["spec"]["provider"] = "aws"
+    status, refusal = server.request("PUT", path, edited)
+    assert status == 422
+    assert "spec.provider" in {cause["field"] for cause in refusal["details"]["causes"]}
+    assert "create another pool" in refusal["message"]
+
+
 def test_status_is_written_apart_from_the_spec(server: ControlPlane, namespace: str) -> None:
     subject = document(POOL, pool(), namespace)
     created = server.create({**subject, "status": {"error": "not from here"}})

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.docs.kubectl_binary import find_kubectl
 from tests.packaging.tools import actionlint, packaging_tools
 
 from .debian import unpacked
@@ -20,6 +21,7 @@ from .tool import ToolMissing
 BROWSER = "chromium-headless-shell"
 TOOLS: Mapping[str, Callable[[], Path]] = {
     "helm": find_helm,
+    "kubectl": find_kubectl,
     "actionlint": actionlint,
     "the tools that check releases": packaging_tools,
     "Prometheus": lambda: unpacked("prometheus", with_dependencies=False),

@@ -90,7 +90,6 @@ class Zones:
 
 
 def _ascii(name: str) -> str:
-    try:
-        return name.lower().encode("idna").decode()
-    except UnicodeError:
-        return name.lower()
+    """Return the name of a zone as DNS has it; IDN labels are in lower case and normal form where they are a zone's."""
+    labels = name.lower().split(".")
+    return ".".join(label if label.isascii() else f"xn--{label.encode('punycode').decode()}" for label in labels)

@@ -63,14 +63,25 @@ def test_one_that_is_not_active_yet_serves(connect: Connect, server: CloudflareS
     assert len(server.account.records(zone_id)) == 1
 
 
-def test_a_name_that_is_not_ascii_is_found(connect: Connect, server: CloudflareServer) -> None:
+@pytest.mark.parametrize(
+    ("label", "spelling"),
+    # The last two are what older rules made plain ASCII of.
+    [
+        ("xn--bcher-kva", "b\\u00fccher"),
+        ("xn--strae-oqa", "stra\\u00dfe"),
+        ("xn--mxa2ajc", "\\u03b1\\u03c3\\u03bf\\u03c2"),
+    ],
+)
+def test_a_name_that_is_not_ascii_is_found(
+    connect: Connect, server: CloudflareServer, label: str, spelling: str
+) -> None:
+    zone_id = server.account.add_zone(f"{label}.example")
     text = (
         '{"success":true,"errors":[],"messages":[],"result":[{"id":"x","name":"other"},'
-        '{"id":"%s","name":"b\\u00fccher.example","status":"active"}]}'
+        f'{{"id":"{zone_id}","name":"{spelling}.example","status":"active"}}]}}'
     )
-    zone_id = server.account.add_zone("xn--bcher-kva.example")
-    server.faults.add("GET", "^/zones$", kind="body", status=200, text=text.replace("%s", zone_id))
-    assert connect().get_record_set("xn--bcher-kva.example", "www.xn--bcher-kva.example", "A") is None
+    server.faults.add("GET", "^/zones$", kind="body", status=200, text=text)
+    assert connect().get_record_set(f"{label}.example", f"www.{label}.example", "A") is None
 
 
 def test_all_who_start_together_share_one_look_up(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flipop_core.model import Key
 from flipop_core.plan.firewall import (
@@ -12,6 +13,7 @@ from flipop_core.plan.firewall import (
     RemoveFirewallNodes,
     RemoveFirewallRules,
 )
+from flipop_core.providers import FirewallRule
 from flipop_core.runtime.firewallaccounts import TURN_SECONDS, firewall_after
 from tests.runtime.routedrig import FIREWALL, firewall, rules
 
@@ -93,6 +95,11 @@ def test_two_firewalls_are_changed_side_by_side(rig: Rig) -> None:
         (OPEN, firewall(ports=(22,)), firewall(ports=(22, 443))),
         (ADMIT, firewall(nodes=("memory://b",)), firewall(nodes=("memory://a", "memory://b"))),
         (RemoveFirewallRules(FIREWALL, rules(443)), firewall(ports=(22, 443)), firewall(ports=(22,))),
+        (
+            RemoveFirewallRules(FIREWALL, rules(443)),
+            replace(firewall(), rules=(*rules(22), FirewallRule("tcp", 443, 0, ("::/0",)))),
+            firewall(ports=(22,)),
+        ),
         (
             RemoveFirewallNodes(FIREWALL, ("memory://a",)),
             firewall(nodes=("memory://a", "memory://b")),

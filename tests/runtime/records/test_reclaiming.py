@@ -144,3 +144,12 @@ def test_a_former_provider_that_is_gone_does_not_stop_the_present_one(cluster: C
     assert resource.report is not None
     assert resource.report.hold is not None
     assert "elsewhere" in resource.report.hold.message
+
+
+def test_what_was_written_is_named_even_where_nothing_is_kept_for_now(both: Cluster) -> None:
+    both.statuses_stored = False
+    resource = both.put("a", owned(reclaimPolicy="Delete"), [A1])
+    both.run()
+    (kept,) = both.keeper.kept(resource.key, ())
+    assert (kept.name, kept.owner_id, kept.reclaim_policy) == ("www.example.com", "c1", "Delete")
+    assert both.keeper.kept(resource.key, (kept,)) == (kept,)

@@ -109,6 +109,14 @@ class TestRemoving:
         assert everything in read.rules
         assert not read.in_progress
 
+    @pytest.mark.parametrize("left", [V4, V6])
+    def test_the_half_that_is_left_of_ours(self, provider: FirewallProvider, scene: Scene, left: str) -> None:
+        group = scene.add_group("web", [SSH])
+        scene.add_rules(group.id, [FirewallRule("tcp", 80, 0, (left,))], tagged=True)
+        provider.remove_rules(group, [HTTP])
+        assert scene.openings(group.id, tagged=True) == []
+        assert scene.openings(group.id, tagged=False) == [(22, V4), (22, V6)]
+
     def test_some_are_gone_after_all(self, provider: FirewallProvider, scene: Scene, server: AWSServer) -> None:
         group = scene.add_group("web")
         provider.add_rules(group, [FirewallRule("tcp", 80, 0, (V4,)), FirewallRule("tcp", 443, 0, (V4,))])
