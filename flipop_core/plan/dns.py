@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from flipop_core.dnsnames import is_zone_id
-from flipop_core.errors import AccessDenied, Final, FlipopError, NotFound
+from flipop_core.errors import AccessDenied, Final, FlipopError, NotFound, shortened
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
 from flipop_core.plan.limits import Backoff, Gate, next_backoff
@@ -368,11 +368,18 @@ def _marks(observed: RecordObservation, *, ours: bool) -> frozenset[str]:
 
 
 def _strangers(observed: RecordObservation, mine: frozenset[str]) -> list[str]:
-    """Values that neither we nor another flipop of this record set has marked, where such are to be left alone."""
-    current = observed.current.record_set
-    if current is None or not observed.shared:
+    """Values that neither we nor another flipop of this record set has marked, where such are to be left alone.
+
+    So is a name that external-dns has claimed and not given a value yet.
+    """
+    if not observed.shared:
         return []
-    return sorted(set(current.values) - mine - _marks(observed, ours=False))
+    current = observed.current.record_set
+    if current is None and _uses_registry(observed) and not _own_texts(observed):
+        registry = observed.registry.record_set
+        texts = registry.values if registry is not None else ()
+        return [f"the claim {shortened(text)}" for text in texts if _is_claim(text) and not _parse_text(text)[0]]
+    return sorted(set(current.values) - mine - _marks(observed, ours=False)) if current is not None else []
 
 
 def _registered(observed: RecordObservation) -> frozenset[str]:
@@ -417,14 +424,19 @@ def _texts(owner_id: str, values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(texts))
 
 
+def _is_claim(text: str) -> bool:
+    """Whether a registry string is of flipop or external-dns."""
+    return _HERITAGE in text.strip('"').split(",")
+
+
 def _parse_text(text: str) -> tuple[str, frozenset[str]]:
     """Return owner and values of a registry string; an empty owner for any other, external-dns' own included.
 
     A string of external-dns names no values: what it owns stays a stranger to us.
     """
-    parts = text.strip('"').split(",")
-    if _HERITAGE not in parts:
+    if not _is_claim(text):
         return "", frozenset()
+    parts = text.strip('"').split(",")
     owner = next((part.removeprefix(_OWNER) for part in parts if part.startswith(_OWNER)), "")
     values = next((part.removeprefix(_VALUES) for part in parts if part.startswith(_VALUES)), None)
     if values is None:

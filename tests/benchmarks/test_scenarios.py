@@ -92,8 +92,8 @@ def test_scale_churn() -> None:
     assert {figure.unit for figure in large} == {"s", "MiB", "% of a core"}
     assert all(figure.median > 0 for figure in large if figure.unit != "% of a core")
     changed = by_name(churn.churn(SMALL))
-    assert changed["all pods match a pool: calls to the provider"] == 0
-    assert changed["1 of 20 matches a pool: calls to the provider"] == 0
+    assert changed["all pods match a pool: calls to the provider"] <= 2  # the first read is repeated
+    assert changed["1 of 20 matches a pool: calls to the provider"] <= 2  # the first read is repeated
 
 
 def test_growth(monkeypatch: pytest.MonkeyPatch) -> None:
