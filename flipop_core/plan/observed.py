@@ -124,8 +124,9 @@ class PoolObservation(msgspec.Struct, frozen=True):
     ``denied`` to the calls of one verb, which the credentials do not allow.
     ``new_claim`` names a creation, should one be begun. ``serving`` are the names of nodes that are Ready, with a
     ready pod if one is asked for, fit or not. ``published`` are the addresses that the pool's DNS record set is
-    known to hold, ``unpublished_at`` when others left it (monotonic seconds), ``records_pending`` whether records
-    are still to be removed before the pool may go. ``keeps_finalizer``: something else is to be removed with it.
+    known to hold, ``unpublished_at`` since when at the latest others are out of it (monotonic seconds),
+    ``records_pending`` whether records are still to be removed before the pool may go. ``keeps_finalizer``: something
+    else is to be removed with it.
     ``adopts``: what is found on the pool's nodes, and is nobody's, becomes the pool's if it lacks addresses.
     ``node_limit`` is how many addresses a node may hold beside what the provider says, None for no limit of our own.
     ``prefers_youngest``: of nodes that hold as many addresses, the youngest is chosen and not the first by name.

@@ -140,7 +140,7 @@ def _drains(draft: Draft, state: AddressState) -> bool:
     if draft.choose_node(state.address, moves=True) is None:
         return False
     others = any(other.state == "active" for other in draft.assessment.enabled)
-    if state.address in observed.published:
+    if state.address in observed.published and state.address not in observed.unpublished_at:
         if others:
             draft.hold(reasons.DRAINING, "it leaves DNS before it moves", address=state.address)
         return others

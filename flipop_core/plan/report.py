@@ -41,6 +41,7 @@ _HELD = (
     reasons.PROCESS_MOVE_LIMIT,
     reasons.GRACE,
     reasons.STABILIZING,
+    reasons.DRAINING,
     reasons.COOL_OFF,
     reasons.FIREWALL_PENDING,
     reasons.OPENING_FIREWALL,

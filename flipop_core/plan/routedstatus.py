@@ -59,6 +59,8 @@ def _issuer_problem(view: RoutedIPView, issuer: IssuerView | None) -> ResourceIn
     if issuer.spec is None:
         mend = f"that RoutedIPIssuer is invalid: {issuer.problem}"
         return ResourceInvalid("spec.issuerRef.name", name, mend, reason=reasons.ISSUER_INVALID)
+    if view.metadata.deletion_timestamp is not None:
+        return None  # its service counts no more, and what it has is to be given back
     own = view.metadata.namespace
     if not issuer.spec.permits(own, service.namespace or own):
         mend = f"name a Service of namespace {own}, or add {service.namespace} to serviceNamespaces of issuer {name}"

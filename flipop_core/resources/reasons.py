@@ -188,7 +188,7 @@ GRACE = _reason(
 )
 STABILIZING = _reason("Stabilizing", "CEP", "The free nodes have not been Ready for stabilizationSeconds.")
 COOL_OFF = _reason("CoolOff", "CP", "assignmentCoolOffSeconds has not passed since the last assignment.")
-DRAINING = _reason("Draining", "P", "The address leaves DNS before it moves (drainBeforeMoveSeconds).")
+DRAINING = _reason("Draining", "CP", "The address leaves DNS before it moves (drainBeforeMoveSeconds).")
 TOO_MANY_UNAVAILABLE = _reason(
     "TooManyUnavailable",
     "CEP",

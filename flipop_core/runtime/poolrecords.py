@@ -11,7 +11,7 @@ from flipop_core.plan.actions import Plan
 from flipop_core.plan.assess import assess
 from flipop_core.plan.dns import RecordName, RecordPlan
 from flipop_core.plan.dnsvalues import pool_values
-from flipop_core.plan.observed import PoolObservation
+from flipop_core.plan.observed import NEVER, PoolObservation
 from flipop_core.plan.report import DNSReport
 from flipop_core.resources.parse import PoolView
 from flipop_core.resources.statuses import RecordStatus
@@ -33,31 +33,45 @@ class PoolRecords:
         self._check = check
 
     def published(self, pool: PoolView, selected: tuple[str, ...] = ()) -> frozenset[str]:
-        """Return the addresses of the pool that its record set may hold; none if it has none or a wrong one.
+        """Return the addresses of the pool that its record sets may hold, former ones that are to be removed included.
 
-        While it is not known what the set holds, it may hold any; ``selected`` are those that it selects by tags.
+        While it is not known what one holds, it may hold any; ``selected`` are those that the pool selects by tags.
         """
+        return self._held_by_target(pool, selected) | self._held_by_others(pool, selected)
+
+    def _held_by_target(self, pool: PoolView, selected: tuple[str, ...]) -> frozenset[str]:
+        """Return those of its present record set; none if it has none, or one that is another's."""
         target = self._target(pool)
         if target is None or self._keeper.rival(pool.key, target) is not None:
             return frozenset()
         deleting = pool.metadata.deletion_timestamp is not None
-        if self._keeper.zone_missing(target.name) or (deleting and not self.pending(pool)):
+        if deleting and not self.pending(pool):
             return frozenset()
-        if deleting or not self._keeper.is_known(target.name):
-            return _addresses(pool, selected)
-        return self._keeper.published(target.name)
+        return _addresses(pool, selected) if deleting else self._held(target.name, pool, selected)
+
+    def _held_by_others(self, pool: PoolView, selected: tuple[str, ...]) -> frozenset[str]:
+        """Return those of former record sets, and of what was the present one while the spec of it is wrong."""
+        wrong = pool.spec is not None and pool.spec.dns_record_set is not None and self._check(pool) is not None
+        names = self._keeper.others(pool.key, self._target(pool), pool.status.records, retained=wrong)
+        return frozenset[str]().union(*(self._held(name, pool, selected) for name in names))
+
+    def _held(self, name: RecordName, pool: PoolView, selected: tuple[str, ...]) -> frozenset[str]:
+        return self._keeper.published(name) if self._keeper.is_known(name) else _addresses(pool, selected)
 
     def unpublished_at(self, pool: PoolView, selected: tuple[str, ...] = ()) -> dict[str, float]:
-        """Return since when its addresses that are not in its record set have left it at the latest.
+        """Return since when at the latest those of its addresses are out of its record set that need not leave it.
 
-        In monotonic seconds. Empty where nothing has to leave one before it moves.
+        In monotonic seconds. All are where no zone is found: nothing that could be waited for takes them out. Empty
+        where none has to leave before it moves.
         """
-        if pool.spec is None or not pool.spec.drain_before_move_seconds:
-            return {}
         target = self._target(pool)
-        if target is None:
+        if target is None or pool.spec is None or not pool.spec.drain_before_move_seconds:
             return {}
-        return {address: self._keeper.absent_since(target.name, address) for address in _addresses(pool, selected)}
+        addresses = _addresses(pool, selected)
+        if self._keeper.zone_missing(target.name):
+            return dict.fromkeys(addresses, NEVER)
+        left = addresses - self._held_by_target(pool, selected)
+        return {address: self._keeper.absent_since(target.name, address) for address in left}
 
     def name(self, pool: PoolView) -> str:
         """Return the FQDN of the pool's record set, empty if it has none."""

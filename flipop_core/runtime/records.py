@@ -145,6 +145,17 @@ class RecordKeeper:
         touched = self._touched.get(key)
         return former if touched is None or touched in former else (*former, touched)
 
+    def others(
+        self, key: Key, target: RecordTarget | None, former: tuple[RecordStatus, ...], *, retained: bool
+    ) -> tuple[RecordName, ...]:
+        """Return the record sets of a resource that are not its target: those to remove, and the ``retained`` ones."""
+        found = [old for old in self.kept(key, former) if target is None or not _is_kept(old, target)]
+        return tuple(
+            _removal(old).name
+            for old in found
+            if (retained or self._to_remove(key, old)) and self._account(old.provider) is not None
+        )
+
     def pending(self, key: Key, former: tuple[RecordStatus, ...]) -> bool:
         """Whether record sets of a resource that is to go are still to be removed; does nothing about it."""
         former = self.kept(key, former)

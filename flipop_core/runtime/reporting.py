@@ -12,7 +12,7 @@ from flipop_core.model import AccountRef, Key
 from flipop_core.plan.actions import Hold, Plan
 from flipop_core.plan.brakes import counted_holds
 from flipop_core.plan.observed import NEVER, PoolMemory, PoolObservation
-from flipop_core.plan.report import DNSReport, invalid_status, is_failing, pool_status
+from flipop_core.plan.report import invalid_status, is_failing, pool_status
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
 from flipop_core.runtime.accounts import Account

@@ -107,3 +107,42 @@ def test_an_address_that_cannot_be_deleted_leaves_the_record_named(world: World)
     world.until(lambda: world.gone(FLOATING_IP_POOLS, "pool"), "gone")
     assert not world.values()
     assert not world.cloud.records()
+
+
+@pytest.mark.parametrize(
+    "record_set", [{"recordName": "other"}, None, {"ttl": 10}], ids=["renamed", "taken out", "made wrong"]
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_address_in_a_record_that_is_to_go_is_not_given_back(
+    world: World, record_set: dict[str, object] | None, restart: bool
+) -> None:
+    world.pool(dns={"reclaimPolicy": "Delete"}, reclaimPolicy="Delete")
+    addresses = world.until_active()
+    world.until_quiet()
+    world.cloud.faults.add("delete_record_set", error=Unavailable("down"), times=None)
+    world.edit(FLOATING_IP_POOLS, "pool", desiredIPs=1, dnsRecordSet=record_set)
+    if restart:
+        world.restart()
+    world.until(lambda: len(world.cloud.records()) < 2 or world.condition().get("observedGeneration") == 2, "seen")
+    world.until_quiet()
+    assert world.values() == addresses
+    assert set(world.cloud.records()) == set(addresses)
+    world.cloud.faults.clear()
+    if record_set == {"ttl": 10}:
+        world.edit(FLOATING_IP_POOLS, "pool", dnsRecordSet={"ttl": 60})
+    world.until(lambda: len(world.cloud.records()) == 1, "given back", timeout_seconds=30.0)
+    assert len(world.values("www")) == (1 if record_set == {"ttl": 10} else 0)
+
+
+def test_an_address_in_a_record_whose_spec_is_wrong_is_not_given_back(world: World) -> None:
+    world.pool(reclaimPolicy="Delete")
+    addresses = world.until_active()
+    world.until_quiet()
+    world.edit(FLOATING_IP_POOLS, "pool", desiredIPs=1, dnsRecordSet={"ttl": 10})
+    world.until_reason("InvalidTTL")
+    world.until_quiet()
+    assert world.values() == addresses
+    assert set(world.cloud.records()) == set(addresses)
+    world.edit(FLOATING_IP_POOLS, "pool", dnsRecordSet={"ttl": 60})
+    world.until(lambda: len(world.cloud.records()) == 1, "given back")
+    assert world.values() == tuple(world.cloud.records())

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
@@ -81,6 +81,9 @@ _MESSAGE_MAX_LENGTH = 300
 _REQUEST_ID_MAX_LENGTH = 100
 _SHARES = (1.0, 0.5, 0.25, 0.1)
 """Of the time of a call: for which there are clients."""
+
+_CREDENTIALS_SHARES = (0.15, 0.3)
+"""Of the time of a call: for connecting to where temporary credentials come from, and for its answer."""
 
 _TOLERANCE = 0.04
 """Of the time of a call: what connecting and reading leave over, and the way to the first request may take."""
@@ -267,11 +270,25 @@ class Client:
 
         Errors: those of the contracts, `ChangeRefused`, and `Gone`.
         """
+        # They may have to be fetched. That takes time of the call, and of this request nothing has been sent by then.
+        self._attempt(purpose._replace(mutation=False), self._have_credentials)
         client = self._client_in_time(purpose)
         if (made := _made.get(None)) is not None:
             made.append(purpose)
+        return self._attempt(purpose, lambda: getattr(client, method)(**arguments))
+
+    def _have_credentials(self) -> None:
+        """Let the SDK's chain find credentials, or renew those that end soon. Raises the SDK's errors."""
+        credentials = self._session.get_credentials()
+        if credentials is None:
+            with self._lock:
+                self._clients.clear()  # they know of none either, and would not look again
+            raise NoCredentialsError
+        credentials.get_frozen_credentials()
+
+    def _attempt(self, purpose: Purpose, act: Callable[[], Any]) -> Any:
         try:
-            return getattr(client, method)(**arguments)
+            return act()
         except ClientError as error:
             failure = self._refused(purpose, error)
         except _NO_CREDENTIALS as error:
@@ -283,7 +300,7 @@ class Client:
         except (HTTPClientError, ResponseParserError) as error:
             text = f"sent, but no complete answer came: {type(error).__name__}"
             failure = self._failure(self._lost(purpose), purpose, text)
-        except (ValueError, RecursionError) as error:  # a member that is no number or time, which the SDK lets through
+        except (KeyError, ValueError, RecursionError) as error:  # what the SDK lets through: a member that is no number
             text = f"an answer that is not what the API documents: {type(error).__name__}"
             failure = self._failure(self._lost(purpose), purpose, text)
         except BotoCoreError as error:
@@ -376,6 +393,10 @@ def _session(context: ProviderContext) -> boto3.Session:
     given = context.credentials
     core = botocore.session.Session()
     core.register_component("data_loader", _loader(core.get_config_variable("data_path")))
+    # For what the chain itself asks, which is STS; by default it would wait for minutes.
+    connect_timeout, read_timeout = (share * context.timeout_seconds for share in _CREDENTIALS_SHARES)
+    limits = Config(connect_timeout=connect_timeout, read_timeout=read_timeout, retries={"total_max_attempts": 1})
+    core.set_default_client_config(limits)
     if ACCESS_KEY_VARIABLE not in given and SECRET_KEY_VARIABLE not in given:
         return boto3.Session(botocore_session=core)
     missing = [each for each in (ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE) if each not in given]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flipop_core.cluster import ROUTED_IP_ISSUERS
+from flipop_core.cluster import ROUTED_IP_ISSUERS, ROUTED_IPS
 from tests.runtime.routedrig import FIREWALL, MUTATIONS, RoutedRig
 
 from .scenes import recorded, serve
@@ -126,6 +126,16 @@ def test_one_that_retains_its_address_leaves_it_where_it_is_and_cleans_the_firew
     rig.until(rig.gone, "gone", skipping=True)
     assert rig.held() == {address: "a"}
     assert rig.firewall() == (set(), set())
+
+
+def test_one_whose_service_is_not_permitted_any_more_is_deleted_all_the_same(rig: RoutedRig) -> None:
+    serve(rig, "a")
+    rig.edit(ROUTED_IPS, "web", serviceRef={"name": "web", "namespace": "other"})
+    rig.until_reason("ServiceNotPermitted")
+    rig.delete()
+    rig.until(rig.gone, "gone", skipping=True)
+    assert rig.firewall() == (set(), set())
+    assert rig.cloud.records() == {}
 
 
 def test_one_without_a_ready_endpoint_is_deleted_all_the_same(rig: RoutedRig) -> None:

@@ -15,7 +15,16 @@ import pytest
 from flipop_aws import build_ip_provider, inventory
 from flipop_aws.client import Client, Purpose
 from flipop_aws_testserver import Account, AWSServer
-from flipop_core import AccessDenied, ConfigError, IPProvider, OutcomeUnknown, ProviderContext, Rejected, Unavailable
+from flipop_core import (
+    AccessDenied,
+    ConfigError,
+    CreateRequest,
+    IPProvider,
+    OutcomeUnknown,
+    ProviderContext,
+    Rejected,
+    Unavailable,
+)
 
 from .conftest import KEY
 
@@ -159,15 +168,53 @@ class TestCredentials:
         monkeypatch.setenv("AWS_PROFILE", "work")
         assert self.read_with(server, {}) == "AKIAPROFILE"
 
-    def test_irsa(self, server: AWSServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    @pytest.fixture
+    def irsa(self, server: AWSServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         (tmp_path / "token").write_text("a.service.account")
         monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
         monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/flipop")
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+
+    @pytest.mark.usefixtures("irsa")
+    def test_irsa(self, server: AWSServer) -> None:
         assert self.read_with(server, {}).startswith("ASIA")
         assert server.actions() == {"sts:AssumeRoleWithWebIdentity": 1, "ec2:DescribeAddresses": 1}
+
+    @pytest.mark.usefixtures("irsa")
+    def test_credentials_that_hang_count_against_the_time_of_the_call(
+        self, server: AWSServer, new_provider: Callable[..., IPProvider], request_: CreateRequest
+    ) -> None:
+        server.slow("sts:AssumeRoleWithWebIdentity", 4.0)
+        provider, began = new_provider(timeout_seconds=1.0), time.monotonic()
+        with pytest.raises(Unavailable):  # the outcome is known: nothing was sent
+            provider.create(request_)
+        assert time.monotonic() - began < 1.5
+        assert not server.actions().keys() & {"ec2:AllocateAddress", "ec2:DescribeAddresses"}
+
+    @pytest.mark.usefixtures("irsa")
+    def test_a_change_that_the_credentials_fail_was_not_sent(
+        self, server: AWSServer, new_provider: Callable[..., IPProvider], account: Account
+    ) -> None:
+        node, address = account.add_instance(), account.add_address()
+        server.fail("sts:AssumeRoleWithWebIdentity", "status", status=500)
+        with pytest.raises(Unavailable):
+            new_provider().assign(address, node.provider_id)
+        assert account.holder(address) is None
+
+    def test_credentials_that_come_late_are_found(
+        self, server: AWSServer, new_provider: Callable[..., IPProvider], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        provider = new_provider()
+        with pytest.raises(AccessDenied, match="no AWS credentials"):
+            provider.list_addresses([])
+        assert server.entries() == []
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "late-secret-0123456789")
+        assert provider.list_addresses([]) == {}
 
     def test_pod_identity(self, server: AWSServer, monkeypatch: pytest.MonkeyPatch, agent: str) -> None:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
