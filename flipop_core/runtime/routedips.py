@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -28,11 +28,20 @@ from flipop_core.runtime.firewallaccounts import FirewallAccount
 from flipop_core.runtime.firewallrecords import FirewallRecords
 from flipop_core.runtime.objects import ObjectWriter
 from flipop_core.runtime.openings import Openings
-from flipop_core.runtime.services import ServiceInterest, ServiceInterests
+from flipop_core.runtime.services import ServiceInterest, ServiceInterests, ServiceSight
 from flipop_core.runtime.store import Store
 
 _NO_PORTS = range(0)
 _SHARED = reasons.FIREWALL_SHARED
+
+
+class _Sight(NamedTuple):
+    """A RoutedIP at one moment, with its issuer and, once it is known, its service."""
+
+    view: RoutedIPView
+    issuer: IssuerView | None
+    pool: PoolView
+    service: ServiceSight | None = None
 
 
 class RoutedIPKind:
@@ -67,7 +76,8 @@ class RoutedIPKind:
         self._accounts = accounts
         self._ref_of = ref_of
         self._recheck_seconds = recheck_seconds
-        self._pools: dict[Key, tuple[RoutedIPView, IssuerView | None, PoolView]] = {}
+        self._pools: dict[Key, _Sight] = {}
+        self._now: _Sight | None = None  # what the reconcile of the moment is about
 
     # -- as pools ----------------------------------------------------------------------------------------------------
 
@@ -77,6 +87,7 @@ class RoutedIPKind:
 
     def get(self, key: Key) -> PoolView | None:
         """Return one RoutedIP as a pool of one."""
+        self._now = None
         view = self._routed_ips.get(key.namespace, key.name)
         return self._as_pool(view) if view is not None else None
 
@@ -86,28 +97,38 @@ class RoutedIPKind:
         return tuple(view.key for view in views if view.spec is not None and view.spec.issuer_ref.name == name)
 
     def _as_pool(self, view: RoutedIPView) -> PoolView:
+        if self._now is not None and self._now.view is view:
+            return self._now.pool
         issuer = self._issuers.get("", view.spec.issuer_ref.name) if view.spec is not None else None
         known = self._pools.get(view.key)
-        if known is None or known[0] is not view or known[1] is not issuer:
-            known = self._pools[view.key] = (view, issuer, as_pool(view, issuer))
-        return known[2]
+        if known is None or known.view is not view or known.issuer is not issuer:
+            known = self._pools[view.key] = _Sight(view, issuer, as_pool(view, issuer))
+        return known.pool
 
     # -- reconcile ---------------------------------------------------------------------------------------------------
 
     def prepared(self, pool: PoolView) -> bool:
-        """Whether all credentials have been read and the service's endpoints and pods are listed."""
+        """Whether all credentials have been read and the service's endpoints and pods are listed.
+
+        What follows for this RoutedIP is decided from it, its issuer and its service as they are now: watches change
+        them at any moment, and a plan of which one part knows more than another one could close what is in use.
+        """
+        seen = self._pools.get(pool.key)
+        self._now = seen if seen is not None and seen.pool is pool else None
         view, service = self._view(pool.key), self._service(pool.key)
         former = {entries.credentials for entries in view.firewall_entries} if view is not None else set()
         secrets = sorted({pool.credentials, *former} - {""})
         read = [self._credentials.known(secret, pool.key) for secret in secrets]
+        if self._now is not None and service is not None:
+            self._now = self._now._replace(service=service.sight())
         return all(read) and (service is None or service.synced)
 
     def refine(self, pool: PoolView, observed: PoolObservation) -> PoolObservation:
         """Return what was observed for nodes with a ready endpoint, within the issuer's limits."""
-        view, issuer, service = self._view(pool.key), self._issuer(pool.key), self._service(pool.key)
+        view, issuer, service = self._view(pool.key), self._issuer(pool.key), self._seen_service(pool.key)
         if view is None or issuer is None or service is None:
             return observed
-        ready = service.ready_nodes()
+        ready = service.ready_nodes
         return replace(
             observed,
             candidates=tuple(node for node in observed.candidates if node.name in ready),
@@ -180,6 +201,7 @@ class RoutedIPKind:
                 if step.hold is not None and step.hold.reason == _SHARED:
                     self._resolve(view, account, firewall.entries)
         self._pass_on(pool, view)
+        self._now = None
 
     def _renamed(self, view: RoutedIPView) -> tuple[FirewallEntries, ...]:
         """Return the entries of firewalls that have another name by now, or are gone, and are found by their ID."""
@@ -329,7 +351,7 @@ class RoutedIPKind:
         return (*given, *view.ledger.allocated)
 
     def _service_hold(self, key: Key) -> Hold | None:
-        view, service = self._view(key), self._service(key)
+        view, service = self._view(key), self._seen_service(key)
         if view is None or view.spec is None or service is None:
             return None
         reference = view.spec.service_ref
@@ -341,16 +363,22 @@ class RoutedIPKind:
         if service.service.external:
             mend = "name one that selects pods"
             return Hold(reasons.NO_READY_ENDPOINT, f"Service {name} is of type ExternalName, without endpoints: {mend}")
-        if not service.ready_nodes():
+        if not service.ready_nodes:
             return Hold(reasons.NO_READY_ENDPOINT, f"no endpoint of Service {name} is ready")
-        if not service.ports():
+        if not service.ports:
             mend = "give it node ports, or its pods host ports"
             return Hold(NO_REACHABLE_PORT, f"Service {name} is reached by no TCP or UDP port of a node: {mend}")
         return None
 
     def _ports(self, key: Key) -> tuple[ReachedPort, ...]:
+        service = self._seen_service(key)
+        return service.ports if service is not None else ()
+
+    def _seen_service(self, key: Key) -> ServiceSight | None:
+        if self._now is not None and self._now.pool.key == key and self._now.service is not None:
+            return self._now.service
         service = self._service(key)
-        return service.ports() if service is not None else ()
+        return service.sight() if service is not None else None
 
     def _service(self, key: Key) -> ServiceInterest | None:
         view = self._view(key)
@@ -360,13 +388,16 @@ class RoutedIPKind:
         return self._services.of(key, reference.namespace or view.metadata.namespace, reference.name)
 
     def _view(self, key: Key) -> RoutedIPView | None:
+        if self._now is not None and self._now.pool.key == key:
+            return self._now.view
         return self._routed_ips.get(key.namespace, key.name)
 
     def _issuer(self, key: Key) -> RoutedIPIssuerSpec | None:
         view = self._view(key)
         if view is None or view.spec is None:
             return None
-        issuer = self._issuers.get("", view.spec.issuer_ref.name)
+        own = self._now is not None and self._now.view is view
+        issuer = self._now.issuer if own and self._now is not None else self._issuers.get("", view.spec.issuer_ref.name)
         return issuer.spec if issuer is not None else None
 
     def _firewall_name(self, view: RoutedIPView, issuer: RoutedIPIssuerSpec) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from flipop_core.cluster import ENDPOINT_SLICES, PODS, SERVICES, KubeAPI, Query
 from flipop_core.model import Key
@@ -86,6 +86,14 @@ class _Backends:
         return self.handle is None or self.handle.store.synced
 
 
+class ServiceSight(NamedTuple):
+    """A service at one moment: itself, None while there is none, its nodes with a ready endpoint, ports of nodes."""
+
+    service: ServiceView | None
+    ready_nodes: frozenset[str]
+    ports: tuple[ReachedPort, ...]
+
+
 class ServiceInterest:
     """One service, as the RoutedIPs that name it (``keys``) see it together. To be read by any thread."""
 
@@ -119,17 +127,20 @@ class ServiceInterest:
         """The Service, None while there is none."""
         return self._services.store.get(self.namespace, self.name)
 
-    def ready_nodes(self) -> frozenset[str]:
-        """Return the names of the nodes with a ready endpoint, in whichever slice.
-
-        Kubernetes leaves the slices of a service as they are when that becomes an ExternalName.
-        """
+    def sight(self) -> ServiceSight:
+        """Return what is known of the service now. All of it may be another a moment later."""
         service = self.service
-        return frozenset() if service is not None and service.external else self._ready_nodes.items()
+        # Kubernetes leaves the slices of a service as they are when that becomes an ExternalName.
+        ready = frozenset[str]() if service is not None and service.external else self._ready_nodes.items()
+        return ServiceSight(service, ready, self._ports(self._backends, service))
+
+    def ready_nodes(self) -> frozenset[str]:
+        """Return the names of the nodes with a ready endpoint, in whichever slice."""
+        return self.sight().ready_nodes
 
     def ports(self) -> tuple[ReachedPort, ...]:
         """Return the ports of nodes by which the service is reached, none while there is no service."""
-        return self._ports(self._backends)
+        return self.sight().ports
 
     def follow_selector(self) -> None:
         """Watch the pods of the service's present selector, and of no other. Called by one thread at a time."""
@@ -172,14 +183,14 @@ class ServiceInterest:
         before, after = _shapes(old), _shapes(new)
         if before == after:
             return
-        known = self._ports(backends)
+        known = self._ports(backends, self.service)
         backends.shapes.add(after)
         backends.shapes.remove(before)
-        if backends is self._backends and self._ports(backends) != known:
+        if backends is self._backends and self._ports(backends, self.service) != known:
             self._wake()
 
-    def _ports(self, backends: _Backends) -> tuple[ReachedPort, ...]:
-        service = self.service
+    @staticmethod
+    def _ports(backends: _Backends, service: ServiceView | None) -> tuple[ReachedPort, ...]:
         return reached_ports(service, backends.shapes.items()) if service is not None else ()
 
 

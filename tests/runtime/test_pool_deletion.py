@@ -123,7 +123,7 @@ def test_an_address_in_a_record_that_is_to_go_is_not_given_back(
     world.edit(FLOATING_IP_POOLS, "pool", desiredIPs=1, dnsRecordSet=record_set)
     if restart:
         world.restart()
-    world.until(lambda: len(world.cloud.records()) < 2 or world.condition().get("observedGeneration") == 2, "seen")
+    world.until(lambda: len(world.cloud.records()) < 2 or world.status().get("observedGeneration") == 2, "seen")
     world.until_quiet()
     assert world.values() == addresses
     assert set(world.cloud.records()) == set(addresses)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
-from flipop_core.cluster import ROUTED_IPS
+from flipop_core.cluster import ROUTED_IP_ISSUERS, ROUTED_IPS, SERVICES
 from flipop_core.errors import (
     AccessDenied,
     ClusterUnavailable,
@@ -16,6 +17,8 @@ from flipop_core.errors import (
     RateLimited,
     Unavailable,
 )
+from flipop_core.plan.observed import PoolObservation
+from flipop_core.resources.parse import PoolView
 from tests.runtime.routedrig import FIREWALL, FIREWALL_CHANGES, RoutedRig
 
 from .scenes import recorded, serve
@@ -88,6 +91,41 @@ def test_a_record_whose_answer_is_lost_is_settled(rig: RoutedRig) -> None:
 
 def until_recorded(rig: RoutedRig, nodes: set[str]) -> None:
     rig.until(lambda: recorded(rig) == ({443}, nodes), "the record", skipping=True)
+
+
+EDITS: dict[str, Callable[[RoutedRig], None]] = {
+    "the RoutedIP": lambda rig: rig.edit(ROUTED_IPS, "web", serviceRef={"name": "web", "namespace": "other"}),
+    "its firewall": lambda rig: rig.edit(ROUTED_IPS, "web", routedIPFirewallName="other"),
+    "the service": lambda rig: rig.edit(SERVICES, "web", ports=None),
+    "the issuer": lambda rig: rig.edit(ROUTED_IP_ISSUERS, "main", provider="nobody"),
+}
+
+
+@pytest.mark.parametrize("changed", EDITS)
+def test_a_change_in_the_middle_of_a_reconcile_closes_nothing(
+    rig: RoutedRig, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    address = serve(rig, "a")
+    rig.until_quiet()
+    assert rig.manager is not None
+    kind, lock = rig.manager.routing.kind, rig.manager.lock
+    refine, before = kind.refine, len(rig.steps())
+
+    def edited(pool: PoolView, observed: PoolObservation) -> PoolObservation:
+        monkeypatch.setattr(kind, "refine", refine)
+        found = refine(pool, observed)
+        EDITS[changed](rig)
+        time.sleep(0.3)  # the watches do not wait for the lock, which is held here
+        return found
+
+    monkeypatch.setattr(kind, "refine", edited)
+    with lock:
+        rig.manager.routing.queue_all()
+    rig.until(lambda: kind.refine == refine, "a reconcile")
+    rig.until_quiet()
+    assert rig.steps(before) == []
+    assert rig.firewall() == ({443}, {"a"})
+    assert rig.held() == {address: "a"}
 
 
 def test_leadership_lost_and_regained(rig: RoutedRig) -> None:
