@@ -18,6 +18,7 @@ POOLS = 10
 ADDRESSES_PER_POOL = 2
 PODS_PER_NODE = 10
 UPDATES_PER_SECOND = 50
+_LEAST_SHARE = 0.9
 _WRITERS = 8
 _SETTLE_SECONDS = 3.0
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -78,7 +79,7 @@ def change_pods(
             time.sleep(0.02)
     controller.require_running()
     elapsed = time.monotonic() - began
-    if written < 0.9 * updates_per_second * elapsed:
+    if written < _LEAST_SHARE * updates_per_second * elapsed:
         raise RuntimeError(f"only {written} pods could be changed in {elapsed:.0f} s")
     return (controller.usage().cpu_seconds - before) / elapsed * 100
 

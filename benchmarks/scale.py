@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks.churn import change_pods, pod_names
+from benchmarks.churn import UPDATES_PER_SECOND, change_pods, pod_names
 from benchmarks.figures import Figure, Options
 from benchmarks.lifecycle import all_assigned
 from benchmarks.stage import stage
 
 PODS_PER_NODE = 10
 ADDRESSES_PER_POOL = 20
-UPDATES_PER_SECOND = 50
 _LARGE = 5000
 _SETTLED_SECONDS = 10.0
 

@@ -54,6 +54,7 @@ def lax_world(lax_cluster: ControlPlane, make_world: Callable[[ControlPlane, Set
         lax = copy.deepcopy(crd)
         for version in lax["spec"]["versions"]:
             version.pop("selectableFields", None)
+            version["schema"]["openAPIV3Schema"].pop("x-kubernetes-validations", None)
             version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": True,
