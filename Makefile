@@ -13,7 +13,7 @@ ARGS ?=
 # One or more scenarios of the benchmarks: make bench SCENARIO="failover start".
 SCENARIO ?=
 
-.PHONY: help setup demo test test-isolated fuzz soak check bench controlplane crds manifests metrics docs constraints clean
+.PHONY: help setup demo test test-isolated fuzz soak check bench controlplane crds manifests docs constraints clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -70,11 +70,10 @@ bench: setup ## the benchmarks, as ratios and medians
 controlplane: setup ## build or find etcd and kube-apiserver; their directory is the last line
 	@$(BIN)/python tests/controlplane/binaries.py
 
-metrics: setup ## write docs/metrics.md from the code
-	$(BIN)/python -m flipop_core.runtime.metricsdoc docs/metrics.md
-
 docs: setup ## write what of docs/ is made from the code, and build the site into build/site
 	$(BIN)/python -m flipop_core.cli.reference docs
+	$(BIN)/python -m flipop_core.runtime.metricsdoc docs/metrics.md
+	$(BIN)/python -m flipop_core.testing.reference docs
 	$(BIN)/python -m tests.docs.reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 

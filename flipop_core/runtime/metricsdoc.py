@@ -15,7 +15,7 @@ _HEAD = """\
 # Metrics
 
 `flipop run` serves Prometheus metrics at `/metrics` of `--metrics-bind-addr`. This page is generated from the code by
-`make metrics`.
+`make docs`.
 
 - A metric marked *original* has the name, labels, bucket bounds and meaning that it has in digitalocean/flipop:
   dashboards and alerts made for that keep working.
