@@ -1,7 +1,7 @@
 """What an installation costs: size, import time and memory of the core alone, with each plugin, and with all.
 
 The distributions are built, and installed from their wheels into clean environments, with byte code compiled as pip and
-the image do.
+the image do; last, the example of a plugin by somebody else beside all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options
-from tests.packaging.distributions import PLUGINS, Distributions, Environment, build, create, installed_bytes
+from tests.packaging.distributions import PLUGINS, Distributions, Environment, add, build, create, installed_bytes
+from tests.packaging.tools import REPOSITORY
 
 #: The peak in KiB. Not that of getrusage, which starts with what the parent had at the fork.
 _RESIDENT = "{}\nprint(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM:')))"
@@ -25,17 +26,22 @@ _BUILD = (
     "r.discover(); [r.dns_provider(each.name) for plugin in r.plugins for each in plugin.roles.get('dns', ())]"
 )
 _MIB = 2**20
+_WITH_EXAMPLE = "core, all and the example"
 
 
 def install(options: Options) -> list[Figure]:
     """Return the figures; see the module."""
-    combinations = {"core alone": (), **{f"core, {name}": (name,) for name in PLUGINS}, "core, all": tuple(PLUGINS)}
+    everything = tuple(PLUGINS)
+    combinations = {"core alone": (), **{f"core, {name}": (name,) for name in PLUGINS}, "core, all": everything}
+    combinations[_WITH_EXAMPLE] = everything
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="flipop-install-") as temporary:
         distributions = build(Path(temporary) / "dist")
         figures += _wheels(distributions)
         for number, (title, extras) in enumerate(combinations.items()):
             environment = create(Path(temporary) / f"env-{number}", distributions, extras)
+            if title == _WITH_EXAMPLE:
+                add(environment, REPOSITORY / "examples" / "third_party_plugin", Path(temporary) / "example")
             size = installed_bytes(environment) / _MIB
             _compile(environment)
             figures.append(Figure(f"{title}: size without byte code", "MiB", (size,)))

@@ -89,6 +89,26 @@ def create(
     return environment
 
 
+def add(environment: Environment, project: Path, directory: Path) -> None:
+    """Build the wheel of a project of somebody else's into ``directory``, and install it into the environment."""
+    run(
+        [
+            UV,
+            "build",
+            "--quiet",
+            "--wheel",
+            "--no-build-isolation",
+            "--python",
+            sys.executable,
+            "--out-dir",
+            directory,
+            project,
+        ]
+    )
+    (wheel,) = directory.glob("*.whl")
+    install(environment.python, ["--constraint", REQUIREMENTS / "constraints.txt", wheel])
+
+
 def installed_bytes(environment: Environment) -> int:
     """Return the size of all files in the environment, without byte code, in bytes."""
     files = (path for path in environment.directory.rglob("*") if path.is_file() and not path.is_symlink())
