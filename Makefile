@@ -35,7 +35,7 @@ demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 
 test: setup ## all tests, against a real kube-apiserver and etcd
 	@$(BIN)/python -m tests.tools.prepare
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile $(ARGS)
+	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-isolated: setup ## each distribution's own tests from its wheel, with the lowest and the highest dependencies
 	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m tests.packaging.isolated $(ARGS)

@@ -198,6 +198,7 @@ def test_a_routed_ips_own_firewall_goes_before_the_issuers(world: World) -> None
     world.until(lambda: routed.status()["firewall"] == routed.firewall, "the issuer's firewall")
     routed.until_closed()
     world.until(lambda: routed.rules(own) == set() == routed.admitted(own), "the former firewall to be closed")
+    world.until_at_rest(0.3)
     assert (routed.rules(), routed.admitted()) == ({HTTPS}, {"a"})
     assert routed.steps(begun) == [
         f"add rules {HTTPS}",

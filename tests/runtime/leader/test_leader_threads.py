@@ -137,8 +137,8 @@ def test_a_frozen_api_server_ends_the_right_in_time_and_the_election_goes_on(
     api.freeze()
     assert until(lambda: a.callbacks == ["started", "stopped"]) < 2
     api.thaw()
-    until(lambda: a.leads)
-    assert a.callbacks == ["started", "stopped", "started"]
+    until(lambda: a.callbacks == ["started", "stopped", "started"])
+    assert a.leads
 
 
 # Against the real API server.
