@@ -8,7 +8,7 @@ from typing import Any
 from flipop_core.model import AddressRecord, CreateRequest, Key, NodeView
 from flipop_core.plan.actions import Action, Hold, Plan
 from flipop_core.plan.limits import Backoff
-from flipop_core.plan.observed import Creation, Inventory, PoolObservation
+from flipop_core.plan.observed import Creation, Inventory, PoolMemory, PoolObservation
 from flipop_core.plan.pool import plan_pool
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.resources.parse import AddressLedger
@@ -18,6 +18,8 @@ A, B, C, D = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"
 KEY = Key("FloatingIPPool", "web", "a")
 OTHER = Key("FloatingIPPool", "web", "b")
 NOW = 1_000.0
+
+NOTHING_KNOWN = PoolMemory()
 
 
 def node(name: str, provider_id: str = "", **fields: Any) -> NodeView:
@@ -94,3 +96,11 @@ def request(claim: str = "c1", provider_id: str | None = None, known: tuple[str,
 def creation(phase: Any, claim: str = "c1", **fields: Any) -> Creation:
     """Return where the creation stands."""
     return Creation(claim, phase, **fields)
+
+
+def fleet(
+    fit: str, memory: PoolMemory = NOTHING_KNOWN, *, limit: int = 40, holder: str = "m9", **fields: Any
+) -> PoolObservation:
+    """Return a pool whose address A is on a node that is not fit."""
+    spec = {"max_unavailable_percent": limit, **fields.pop("spec", {})}
+    return observe({A: holder}, **{"fit": fit, "ips": (A,), "spec": spec, "memory": memory, **fields})
