@@ -116,3 +116,21 @@ def pod_of(template: Document, namespace: str = "flipop") -> Document:
     """Return a pod as a Deployment's template makes it."""
     metadata = {"generateName": "flipop-", "namespace": namespace, "labels": template["metadata"]["labels"]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def earlier_deployment(image: str) -> Document:
+    """Return a Deployment of an earlier install, with what an apply cannot change: names and the immutable selector."""
+    labels = {"app": "flipop"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "flipop", "namespace": "flipop", "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "flipop", "image": image}]},
+            },
+        },
+    }

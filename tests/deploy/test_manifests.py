@@ -19,26 +19,12 @@ from flipop_core.resources.types import API_VERSION
 from tests.controlplane.api import MERGE_PATCH, Document, wait_for
 from tests.controlplane.cluster import ControlPlane
 
-from .charts import DEPLOY, pod_of
+from .charts import DEPLOY, earlier_deployment, pod_of
 from .permissions import ALLOWED, DENIED, FLIPOP, Right, granted, may
 
 CRDS = {crd["spec"]["names"]["plural"]: crd for crd in custom_resource_definitions()}
 REGENERATE = "run `make manifests`"
-
-# The parts of an earlier install that an apply cannot change: the names, and the immutable selector.
-EARLIER_DEPLOYMENT: Document = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "flipop", "namespace": "flipop", "labels": {"app": "flipop"}},
-    "spec": {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": "flipop"}},
-        "template": {
-            "metadata": {"labels": {"app": "flipop"}},
-            "spec": {"containers": [{"name": "flipop", "image": "registry.invalid/earlier"}]},
-        },
-    },
-}
+EARLIER_DEPLOYMENT = earlier_deployment("registry.invalid/earlier")
 
 
 def documents(path: Path) -> list[Document]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from tests.controlplane.api import Document
 from tests.controlplane.cluster import ControlPlane
+from tests.deploy.charts import earlier_deployment
 from tests.e2e.aws import WEST, AWSWorld
 from tests.e2e.routed import Routed
 from tests.e2e.world import ANNOTATION, Machine, World
@@ -49,19 +49,7 @@ spec:
     nodeLabel: doks.digitalocean.com/node-pool=work
 """
 
-ORIGINAL: Document = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "flipop", "namespace": "flipop", "labels": {"app": "flipop"}},
-    "spec": {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": "flipop"}},
-        "template": {
-            "metadata": {"labels": {"app": "flipop"}},
-            "spec": {"containers": [{"name": "flipop", "image": "digitalocean/original:v0.0.1"}]},
-        },
-    },
-}
+ORIGINAL = earlier_deployment("digitalocean/original:v0.0.1")
 """A Deployment as digitalocean/flipop's manifests have it, as far as matters here."""
 
 
