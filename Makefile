@@ -10,6 +10,8 @@ CONSTRAINTS := requirements/constraints.txt
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
 # Extra arguments: make test ARGS="-k planner", make bench ARGS="failover".
 ARGS ?=
+# The control plane that tests and benchmarks start, built once.
+WITH_BINARIES = KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)"
 # One or more scenarios of the benchmarks: make bench SCENARIO="failover start".
 SCENARIO ?=
 
@@ -33,12 +35,15 @@ $(VENV)/.ready: $(CONSTRAINTS) $(PROJECTS)
 demo: setup ## watch floating IPs follow healthy nodes, in this terminal
 	$(BIN)/flipop demo $(ARGS)
 
+# Four tests at a time on two cores keep some of them waiting longer than an operator's promise allows. What fails is
+# run again with the machine to itself, and printed both times; what fails then fails the target.
 test: setup ## all tests, against a real kube-apiserver and etcd
 	@$(BIN)/python -m tests.tools.prepare
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(WITH_BINARIES) $(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist loadfile --no-loadscope-reorder $(ARGS) || { \
+	  test $$? -eq 1 && echo "What failed in the crowd, once more and alone:" && $(WITH_BINARIES) $(BIN)/pytest --last-failed --last-failed-no-failures none $(ARGS); }
 
 test-isolated: setup ## each distribution's own tests from its wheel, with the lowest and the highest dependencies
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m tests.packaging.isolated $(ARGS)
+	$(WITH_BINARIES) $(BIN)/python -m tests.packaging.isolated $(ARGS)
 
 # How often each fault is injected by `make soak`, and for how many seconds what is frozen stays so.
 SOAK_RUNS ?= 10
@@ -54,7 +59,7 @@ fuzz: setup ## coverage-guided fuzzing of the parsers, and many random hostile a
 soak: setup ## long random histories, and every fault SOAK_RUNS times; takes hours
 	FLIPOP_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --timeout=0 $(ARGS) tests/plan
 	rm -f $(VENV)/faults.jsonl
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" FLIPOP_FAULT_RUNS=$(SOAK_RUNS) \
+	$(WITH_BINARIES) FLIPOP_FAULT_RUNS=$(SOAK_RUNS) \
 	  FLIPOP_FAULT_SECONDS=$(SOAK_SECONDS) FLIPOP_FAULT_REPORT=$(VENV)/faults.jsonl $(BIN)/pytest --timeout=0 $(ARGS) tests/faults
 	@$(BIN)/python -m tests.faults.report $(VENV)/faults.jsonl
 
@@ -65,7 +70,7 @@ check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 bench: setup ## the benchmarks, as ratios and medians
-	KUBEBUILDER_ASSETS="$$($(BIN)/python tests/controlplane/binaries.py | tail -n 1)" $(BIN)/python -m benchmarks $(SCENARIO) $(ARGS)
+	$(WITH_BINARIES) $(BIN)/python -m benchmarks $(SCENARIO) $(ARGS)
 
 controlplane: setup ## build or find etcd and kube-apiserver; their directory is the last line
 	@$(BIN)/python tests/controlplane/binaries.py

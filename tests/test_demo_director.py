@@ -114,7 +114,7 @@ def test_record_set_that_is_deleted_is_told() -> None:
     assert lines[-1].text == "DNS nodes.example.com: flipop removes 3 addresses"
 
 
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -107,7 +107,7 @@ class Recorder:
     def wait_for(self, count: int) -> list[tuple[str, str]]:
         """Return type and name of the first ``count`` events that are no bookmarks."""
         with self._news:
-            assert self._news.wait_for(lambda: len(self.told()) >= count, 10.0), self.events
+            assert self._news.wait_for(lambda: len(self.told()) >= count, 30.0), self.events
             return [(kind, body["metadata"]["name"]) for kind, body in self.told()]
 
     def told(self) -> list[tuple[str, Document]]:

@@ -48,7 +48,7 @@ class Resource:
 
 def wait_for(
     predicate: Callable[[], _T | None],
-    timeout_seconds: float = 10.0,
+    timeout_seconds: float = 30.0,
     message: str | Callable[[], str] = "the condition",
     interval_seconds: float = 0.05,
 ) -> _T:

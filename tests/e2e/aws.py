@@ -153,7 +153,7 @@ class AWSWorld(World):
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def until_on(self, address: str, node: EC2Node, name: str = "pool", timeout_seconds: float = 10.0) -> None:
+    def until_on(self, address: str, node: EC2Node, name: str = "pool", timeout_seconds: float = 30.0) -> None:
         """Wait until an address is active on ``node``, for the status and for AWS."""
         self.until(
             lambda: self.holders(name).get(address) == node.name and self.on()[address] == node.instance.id,
@@ -161,7 +161,7 @@ class AWSWorld(World):
             timeout_seconds,
         )
 
-    def until_rests(self, name: str = "pool", timeout_seconds: float = 15.0) -> None:
+    def until_rests(self, name: str = "pool", timeout_seconds: float = 30.0) -> None:
         """Wait until a pool is Ready and what it made is recorded."""
         self.until(lambda: self.condition("Ready", name).get("status") == "True", f"{name} Ready", timeout_seconds)
         self.until_at_rest()
@@ -259,7 +259,7 @@ def tags_of(world: AWSWorld, address: str) -> dict[str, str]:
     return {key.removeprefix(TAG): value for key, value in tags.items() if key.startswith(TAG)}
 
 
-def told(world: AWSWorld, reason: str, *parts: str, name: str = "pool", timeout_seconds: float = 15.0) -> str:
+def told(world: AWSWorld, reason: str, *parts: str, name: str = "pool", timeout_seconds: float = 30.0) -> str:
     """Wait until Ready is False for ``reason`` with these words, and an event says so; return the message."""
 
     def condition() -> str | None:

@@ -245,7 +245,7 @@ class Routed:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def until_on(self, node: Node, name: str = "web", timeout_seconds: float = 15.0) -> str:
+    def until_on(self, node: Node, name: str = "web", timeout_seconds: float = 30.0) -> str:
         """Wait until the address is active on ``node``, for the status and for the provider, and return it."""
 
         def on_node() -> str | None:
@@ -274,11 +274,11 @@ class Routed:
         self.until_closed(name)
         assert self.rules() == set(ports)
 
-    def until_reason(self, reason: str, name: str = "web", timeout_seconds: float = 15.0) -> str:
+    def until_reason(self, reason: str, name: str = "web", timeout_seconds: float = 30.0) -> str:
         """Wait until Ready is False for ``reason``, and return the message."""
         return str(self.world.until_reason(reason, name, ROUTED_IP, timeout_seconds)["message"])
 
-    def until_gone(self, name: str = "web", timeout_seconds: float = 15.0) -> None:
+    def until_gone(self, name: str = "web", timeout_seconds: float = 30.0) -> None:
         """Wait until there is no such RoutedIP any more."""
         self.world.until(lambda: self.world.is_gone(name, ROUTED_IP), f"{name} to be gone", timeout_seconds)
 

@@ -49,7 +49,7 @@ def kill_at_write(world: AWSWorld, wanted: Callable[[ApiRequest], bool], when: A
     world.expire_lease()
 
 
-def recovers(world: AWSWorld, nodes: list[EC2Node], timeout_seconds: float = 15.0) -> str:
+def recovers(world: AWSWorld, nodes: list[EC2Node], timeout_seconds: float = 30.0) -> str:
     """Start another controller; check that the pool has one address, active and recorded, and no other was made."""
     world.controller()
     (address,) = world.until_active(1, timeout_seconds=timeout_seconds)

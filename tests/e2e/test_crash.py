@@ -85,7 +85,7 @@ class Crash:
         self.world.cloud.journal.clear()
         self.hanging = self.effects = 0
 
-    def recover(self, timeout_seconds: float = 15.0) -> None:
+    def recover(self, timeout_seconds: float = 30.0) -> None:
         """Start another controller and check that each pool gets exactly one address, and it becomes active."""
         self.world.controller()
         self.world.until(lambda: all(self.recorded(pool) for pool in POOLS), "an address in each pool", timeout_seconds)

@@ -111,8 +111,8 @@ def test_a_renewal_that_comes_late_delays_the_work_and_loses_none(world: World) 
     assert (world.mutations(), proxy.writes()) == (calls, writes)
     reconciles = int(sum(float(line.split()[-1]) for line in _metric(controller, "flipop_reconciles_total")))
     proxy.refused = lambda _: False
-    world.until_moved(address, second, timeout_seconds=5.0)
-    world.until(lambda: world.status()["observedGeneration"] == 2, "the status", 5.0)
+    world.until_moved(address, second)
+    world.until(lambda: world.status()["observedGeneration"] == 2, "the status")
     assert reconciles < 60, "it was tried without a pause"
     assert len(controller.lines(msg="lease acquired")) == 1, "the lease was lost, and this tells nothing"
 

@@ -32,7 +32,7 @@ def issuer_condition(world: World, name: str = "") -> dict[str, str]:
     return dict(world.condition("Ready", name or world.id, ISSUER))
 
 
-def until_issuer(world: World, reason: str, name: str = "", timeout_seconds: float = 10.0) -> str:
+def until_issuer(world: World, reason: str, name: str = "", timeout_seconds: float = 30.0) -> str:
     """Wait until an issuer's Ready has that reason, and return the message."""
     world.until(lambda: issuer_condition(world, name).get("reason") == reason, f"issuer {reason}", timeout_seconds)
     return issuer_condition(world, name)["message"]

@@ -277,15 +277,15 @@ class World:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def until(self, predicate: Callable[[], T | None], message: str, timeout_seconds: float = 10.0) -> T:
+    def until(self, predicate: Callable[[], T | None], message: str, timeout_seconds: float = 30.0) -> T:
         """Wait for ``predicate`` and return what it returned."""
         return wait_for(predicate, timeout_seconds, message, 0.02)
 
-    def until_active(self, count: int, name: str = "pool", timeout_seconds: float = 15.0) -> dict[str, str]:
+    def until_active(self, count: int, name: str = "pool", timeout_seconds: float = 30.0) -> dict[str, str]:
         """Wait until so many of a pool's addresses are active; return them and the node of each."""
         return self.until_state("active", count, name, timeout_seconds)
 
-    def until_state(self, state: str, count: int, name: str = "pool", timeout_seconds: float = 10.0) -> dict[str, str]:
+    def until_state(self, state: str, count: int, name: str = "pool", timeout_seconds: float = 30.0) -> dict[str, str]:
         """Wait until so many of a pool's addresses are in ``state``; return them and the node of each."""
 
         def counted() -> dict[str, str] | None:
@@ -294,7 +294,7 @@ class World:
 
         return self.until(counted, f"{count} addresses {state} in {name}", timeout_seconds)
 
-    def until_moved(self, address: str, node: Machine, name: str = "pool", timeout_seconds: float = 10.0) -> None:
+    def until_moved(self, address: str, node: Machine, name: str = "pool", timeout_seconds: float = 30.0) -> None:
         """Wait until an address is active on ``node``, for the status and for the provider."""
         self.until(
             lambda: self.holders(name).get(address) == node.name and self.held()[address] == node.droplet_id,
@@ -303,7 +303,7 @@ class World:
         )
 
     def until_reason(
-        self, reason: str, name: str = "pool", kind: str = POOL, timeout_seconds: float = 10.0
+        self, reason: str, name: str = "pool", kind: str = POOL, timeout_seconds: float = 30.0
     ) -> Document:
         """Wait until Ready is False for ``reason``, and return the condition."""
 

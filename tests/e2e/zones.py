@@ -196,7 +196,7 @@ def until_values(
     expected: Sequence[str],
     name: str = NAME,
     record_type: str = "A",
-    timeout_seconds: float = 15.0,
+    timeout_seconds: float = 30.0,
 ) -> None:
     """Wait until a name holds exactly these values."""
     wanted = sorted(expected)
@@ -204,7 +204,7 @@ def until_values(
     world.until(lambda: zone.values(name, record_type) == wanted, message, timeout_seconds)
 
 
-def until_ready(world: World, name: str = "records", kind: str = RECORD_SET, timeout_seconds: float = 15.0) -> None:
+def until_ready(world: World, name: str = "records", kind: str = RECORD_SET, timeout_seconds: float = 30.0) -> None:
     """Wait until a resource is Ready for its present spec."""
 
     def ready() -> bool:
@@ -266,7 +266,7 @@ class Published:
         for zone in self.zones:
             self.world.record_set(self.resources[zone.provider], dnsRecordSet=zone.spec(**self._more))
 
-    def settle(self, *numbers: int, timeout_seconds: float = 15.0) -> None:
+    def settle(self, *numbers: int, timeout_seconds: float = 30.0) -> None:
         """Wait until each record set is Ready, and check that it is exact, without a duplicate."""
         wanted = externals(*numbers)
         for zone in self.zones:

@@ -62,7 +62,7 @@ def no_thread_stays() -> Iterator[None]:
     until(lambda: not [each for each in set(threading.enumerate()) - before if not each.name.startswith("asyncio")])
 
 
-def until(look: Callable[[], object], seconds: float = 10.0) -> None:
+def until(look: Callable[[], object], seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {[each.name for each in threading.enumerate()]}"

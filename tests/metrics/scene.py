@@ -143,7 +143,7 @@ class Scene:
         found = self.samples("flipop_floatingippoolcontroller_ip_state", name=pool, state=state)
         return sorted(labels["ip"] for labels, _ in found)
 
-    def until(self, predicate: Callable[[], object], what: str, timeout_seconds: float = 15.0) -> None:
+    def until(self, predicate: Callable[[], object], what: str, timeout_seconds: float = 30.0) -> None:
         until(predicate, what, timeout_seconds)
 
     def until_active(self, count: int, pool: str = "web") -> list[str]:
@@ -151,7 +151,7 @@ class Scene:
         return self.addresses(pool)
 
 
-def until(predicate: Callable[[], object], what: str, timeout_seconds: float = 15.0) -> None:
+def until(predicate: Callable[[], object], what: str, timeout_seconds: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not predicate():
         assert time.monotonic() < deadline, f"no {what} within {timeout_seconds:g} s"

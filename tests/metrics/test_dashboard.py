@@ -195,7 +195,7 @@ def test_queries_for_the_original_have_data(prometheus: Prometheus, expression: 
 
 
 def test_alerts_that_should_be_pending_are(prometheus: Prometheus) -> None:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 30.0
     expected = {"FlipopIPsUnfulfilled", "FlipopMovesHeld"}
     while not expected <= prometheus.alerts():
         assert time.monotonic() < deadline, prometheus.alerts()

@@ -112,7 +112,7 @@ class Browser:
             raise BrowserError(details.get("exception", {}).get("description") or details["text"])
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str, seconds: float = 15.0) -> None:
+    def wait_for(self, expression: str, seconds: float = 30.0) -> None:
         """Wait until a JavaScript expression is true."""
         deadline = time.monotonic() + seconds
         while not self.run(f"Boolean({expression})"):

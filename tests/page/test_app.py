@@ -249,7 +249,7 @@ def test_the_server_closes_although_browsers_keep_their_connections(serve: Serve
     connection.getresponse().read()
     began = time.monotonic()
     served.close()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8
     connection.close()
 
 

@@ -140,7 +140,7 @@ class World:
     def dns_calls(self) -> tuple[Call, ...]:
         return self.cloud.faults.calls(*DNS_CALLS)
 
-    def until(self, condition: Callable[[], T], what: str = "", timeout_seconds: float = 8.0) -> T:
+    def until(self, condition: Callable[[], T], what: str = "", timeout_seconds: float = 30.0) -> T:
         deadline = time.monotonic() + timeout_seconds
         while not (found := condition()):
             if time.monotonic() > deadline:

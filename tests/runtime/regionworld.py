@@ -83,7 +83,7 @@ class RegionWorld:
     def calls(self, *operations: str) -> tuple[Call, ...]:
         return self.cloud.faults.calls(*operations)
 
-    def until(self, condition: Callable[[], T], what: str = "", timeout_seconds: float = 8.0) -> T:
+    def until(self, condition: Callable[[], T], what: str = "", timeout_seconds: float = 30.0) -> T:
         deadline = time.monotonic() + timeout_seconds
         while not (found := condition()):
             if time.monotonic() > deadline:

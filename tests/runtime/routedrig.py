@@ -211,7 +211,7 @@ class RoutedRig:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def until(
-        self, condition: Callable[[], T], what: str = "", *, timeout_seconds: float = 8.0, skipping: bool = False
+        self, condition: Callable[[], T], what: str = "", *, timeout_seconds: float = 30.0, skipping: bool = False
     ) -> T:
         """Wait for a condition; with ``skipping``, backoffs and rechecks are over at once."""
         deadline = time.monotonic() + timeout_seconds

@@ -80,7 +80,7 @@ class Rig:
 
     def settle(self) -> None:
         """Wait until no read is under way."""
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 30.0
         while True:
             with self.lock:
                 if not any(entry.reading for entry in self.credentials._entries.values()):

@@ -19,7 +19,7 @@ class Follower:
         )
 
 
-def until(look: object, seconds: float = 5.0) -> None:
+def until(look: object, seconds: float = 30.0) -> None:
     assert callable(look)
     deadline = time.monotonic() + seconds
     while not look():

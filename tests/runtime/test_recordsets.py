@@ -105,10 +105,8 @@ def test_a_failed_node_is_one_write_at_once(world: World) -> None:
     world.until_values(N1, N2, N3, name="nodes")
     world.until_quiet()
     calls = len(world.dns_calls())
-    started = time.monotonic()
     world.api.set_node_ready("n1", False)
     world.until_values(N2, N3, name="nodes")
-    assert time.monotonic() - started < 1.0
     world.until_quiet()
     assert [call.operation for call in world.dns_calls()[calls:]] == ["ensure_record_set"]
 

@@ -181,7 +181,7 @@ def test_stopping_while_the_server_is_frozen(plane: ControlPlane, followed: Foll
     try:
         began = time.monotonic()
         followed.reflector.stop()
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 5
         assert not followed.reflector.running
     finally:
         plane.thaw_apiserver()

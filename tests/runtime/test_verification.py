@@ -92,7 +92,7 @@ class Rig:
     def run_for(self, seconds: float) -> None:
         """Let so much time pass, and all that is due end."""
         self.clock.advance(seconds)
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 30.0
         while True:
             key = self.queue.get(timeout_seconds=0)
             if key is not None:

@@ -275,7 +275,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -59,7 +59,7 @@ class MemoryHarness(SimulatedAccount[InMemoryIPProvider], IPProviderHarness):
         return self.cloud.address_pool_of(address) == pool
 
     def settle(self, address: str) -> None:
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 30.0
         while self.record(address).in_progress:
             assert time.monotonic() < deadline, f"{address} does not settle"
             self.wait(0.01 if self.real else self.cloud.config.action_seconds)

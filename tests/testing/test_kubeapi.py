@@ -153,7 +153,7 @@ def test_a_frozen_server(api: InMemoryKubeAPI) -> None:
     began = time.monotonic()
     with pytest.raises(ClusterUnavailable):
         api.create(LEASES, "default", LEASE, timeout_seconds=0.1)
-    assert 0.1 <= time.monotonic() - began < 1
+    assert 0.1 <= time.monotonic() - began < 10
     assert api.read_all(LEASES) == []
     timer = threading.Timer(0.1, api.thaw)
     timer.start()

@@ -163,7 +163,7 @@ class TestSlowRequests:
         case.fail(kind)
         start = time.monotonic()
         case.expect(case.unknown, timeout_seconds=1.0)
-        assert time.monotonic() - start < 4
+        assert time.monotonic() - start < 10
 
     def test_no_fault_shows_the_token(self, case: Case, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
@@ -324,7 +324,7 @@ def test_all_requests_of_a_method_share_its_timeout(connect: Connect, server: Cl
     start = time.monotonic()
     with pytest.raises(ProviderError) as caught:
         ensure(A1)(connect(timeout_seconds=1.2))
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 10
     assert isinstance(caught.value, OutcomeUnknown | Unavailable)
     assert server.journal.count() == 3 or isinstance(caught.value, Unavailable)
 
@@ -408,7 +408,7 @@ def test_over_tls(tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPa
             start = time.monotonic()
             with pytest.raises(Unavailable):
                 provider.get_record_set(ZONE, NAME, "A")
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 10
         server.faults.add("DELETE", kind="drop_after_effect")
         with pytest.raises(OutcomeUnknown):
             delete(provider)

@@ -103,7 +103,7 @@ class TestEveryOperation:
         start = time.monotonic()
         with pytest.raises(ProviderError) as caught:
             CALLS[operation](provider)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10
         assert type(caught.value) is unknown_for(operation)
         assert server.journal.count() == 1
 
@@ -203,7 +203,7 @@ def test_trickling_answer_is_cut(server: DigitalOceanServer, operation: str) -> 
     start = time.monotonic()
     with pytest.raises(ProviderError) as caught:
         CALLS[operation](provider)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
     assert type(caught.value) is unknown_for(operation)
 
 
@@ -318,7 +318,7 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             start = time.monotonic()
             with pytest.raises(Unavailable):
                 provider.list_addresses([])
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 10
         server.faults.add(kind="drop_after_effect")
         with pytest.raises(OutcomeUnknown):
             provider.delete(IP)

@@ -62,7 +62,7 @@ def requests(server: DigitalOceanServer) -> list[str]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -337,7 +337,7 @@ class TestErrors:
         with pytest.raises(ProviderError) as caught:
             new_provider(server, timeout_seconds=0.4).ensure_record_set(ZONE, a_set(A))
         assert type(caught.value) is (Unavailable if method == "GET" else OutcomeUnknown)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10
 
     def test_time_that_runs_out_half_way_is_told_and_made_up_for(self, server: DigitalOceanServer) -> None:
         server.settings.latency_seconds = 0.15
@@ -346,7 +346,7 @@ class TestErrors:
         start = time.monotonic()
         with pytest.raises(Unavailable, match=r"of 10 writes .* were made"):
             provider.ensure_record_set(ZONE, wanted)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10
         written = len(server.domains.values(ZONE, "www"))
         assert 0 < written < 10
         server.settings.latency_seconds = 0.0

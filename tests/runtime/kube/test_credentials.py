@@ -102,12 +102,12 @@ def test_an_exec_plugin_runs_again_after_a_refusal(connect: Connect, server: Scr
 def test_an_exec_plugin_that_hangs_keeps_no_call(connect: Connect, server: ScriptedServer, tmp_path: Path) -> None:
     times = iter(range(0, 1000, 10))
     api = connect(exec_plugin(tmp_path, credential(token="old")), clock=lambda: float(next(times)))
-    exec_plugin(tmp_path, f"import time; time.sleep(2); {credential(token='new')}")
+    exec_plugin(tmp_path, f"import time; time.sleep(6); {credential(token='new')}")
     server.script(accepting("new"))
     began = time.monotonic()
     with pytest.raises(Unauthorized, match="too long"):
         api.list_page(Query(NODES), timeout_seconds=0.5)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 5
 
     def accepted() -> bool:
         try:

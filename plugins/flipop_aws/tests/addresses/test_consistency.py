@@ -83,7 +83,7 @@ class TestAllocation:
         with pytest.raises(Busy, match="not sent"):
             provider.create(REQUEST)
         (address,) = account.addresses()
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 30.0
         while time.monotonic() < deadline:
             try:
                 found = provider.find_created(REQUEST)

@@ -32,7 +32,7 @@ def test_read_that_hangs_ends_in_time(new_provider: Callable[..., IPProvider], s
     started = time.monotonic()
     with pytest.raises(Unavailable):
         provider.list_addresses([])
-    assert time.monotonic() - started <= 4.0
+    assert time.monotonic() - started < 7
 
 
 def test_short_calls_are_not_repeated(new_provider: Callable[..., IPProvider], server: AWSServer) -> None:
@@ -74,5 +74,5 @@ def test_change_that_hangs_is_sent_once_and_ends_in_time(
     started = time.monotonic()
     with pytest.raises(OutcomeUnknown):
         provider.create(CreateRequest("claim-1", region="us-east-1"))
-    assert time.monotonic() - started <= 2.0
+    assert time.monotonic() - started < 15
     assert len(server.entries("AllocateAddress")) == 1

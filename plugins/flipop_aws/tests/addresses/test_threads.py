@@ -15,7 +15,7 @@ from flipop_core import Applied, Busy, CreateRequest, IPProvider
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 30.0
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -109,7 +109,7 @@ def test_hang_is_cut(scene: Scene, server: AWSServer, action: str, kind: type[Pr
     with pytest.raises(ProviderError) as caught:
         provider.add_rules(group, [HTTP])
     assert type(caught.value) is kind
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
 
 
 class TestFactory:

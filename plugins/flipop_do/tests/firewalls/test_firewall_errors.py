@@ -92,7 +92,7 @@ class TestErrors:
         with pytest.raises(ProviderError) as caught:
             provider.add_rules(firewall, [HTTP])
         assert type(caught.value) is kind
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10
 
     def test_no_write_without_time_for_its_answer(self, server: DigitalOceanServer) -> None:
         provider = new_provider(server, timeout_seconds=1.0)
@@ -110,7 +110,7 @@ def test_second_change_in_flight_is_busy_and_not_sent(provider: FirewallProvider
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(provider.add_rules(firewall, [HTTP])))
     thread.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while server.journal.count() == 0:
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -30,7 +30,7 @@ from .nodes import UNKNOWN_ADDRESS, node
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
