@@ -117,6 +117,10 @@ class DNSAccount:
             proxied = self._proxied(name)
         return self._provider.normalize(RecordSet(name.name, name.type, wanted, proxied=proxied)).ttl_seconds
 
+    def kept_proxied(self, name: RecordName, wanted: bool | None) -> bool | None:
+        """Return what is asked for as the provider keeps it: None where it proxies nothing."""
+        return self._provider.normalize(RecordSet(name.name, name.type, 0, proxied=wanted)).proxied
+
     def settled(self, name: RecordName) -> None:
         """Note that the record set is as it should be: its next failure is a first one."""
         self._backoffs.pop(name, None)

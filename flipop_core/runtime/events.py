@@ -3,19 +3,23 @@
 An event that says the same as a recent one is not written again: that one becomes a series, whose count grows. Of
 events that differ in their notes only, as errors do that name many addresses, a few are written in half an hour, and
 the rest are counted in the last of them. A count is written at once while it is small, then once a minute.
+
+Hundreds of addresses that move at once have hundreds of events, each as dear to the API server as the write that moves
+one. So a burst is written at once and what exceeds it at a steady pace, warnings first.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from flipop_core.cluster import EVENTS, NODES, KubeAPI
 from flipop_core.errors import FlipopError, ObjectNotFound, one_line
 from flipop_core.loggers import get_logger
+from flipop_core.model import Key
 from flipop_core.resources.parse import Metadata
 from flipop_core.resources.types import API_VERSION
 from flipop_core.runtime.writer import WRITE_TIMEOUT_SECONDS, Writer
@@ -29,6 +33,13 @@ MOST_NOTES = {"Normal": 50, "Warning": 5}
 PROMPT_COUNT = 10
 COUNT_SECONDS = 60.0
 """A count up to `PROMPT_COUNT` is written at once, a larger one when this has passed since the last write."""
+
+BURST = 60
+PER_SECOND = 20.0
+"""How many writes are made at once, and how many in a second thereafter."""
+
+KIND = "Events"
+"""Kind of the key under which `EventRecorder.resume` is to be called."""
 
 _REMEMBERED = 4096
 _NOTE_BYTES = 1024
@@ -55,18 +66,19 @@ def reference_to_node(name: str, uid: str = "") -> Reference:
 class _Series:
     """One Event object, written or to be written, and how often what it says has occurred."""
 
-    __slots__ = ("body", "busy", "count", "last_seen", "last_written", "written")
+    __slots__ = ("body", "busy", "count", "last_seen", "last_written", "waiting", "written")
 
     def __init__(self, body: dict[str, Any], now: float) -> None:
         self.body = body
         self.count = 1
         self.written = 0
         self.busy = False
+        self.waiting = False
         self.last_seen = now
         self.last_written = now
 
     def is_due(self, now: float) -> bool:
-        if self.busy or self.written >= self.count:
+        if self.busy or self.waiting or self.written >= self.count:
             return False
         return self.count <= PROMPT_COUNT or now - self.last_written >= COUNT_SECONDS
 
@@ -74,14 +86,46 @@ class _Series:
 _SeriesKey = tuple[str, str, str, str, str]
 
 
-class EventRecorder:
-    """Writes events, best effort: an event that cannot be written is logged and dropped."""
+class _Allowance:
+    """How many writes may be made now: `BURST` at first, one more each ``1 / PER_SECOND`` seconds."""
 
-    def __init__(self, api: KubeAPI, writer: Writer, *, instance: str, clock: Callable[[], float]) -> None:
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._at = 0.0
+
+    def take(self, now: float) -> float:
+        """Take one and return 0, or return after how many seconds there will be one."""
+        self._spent = max(0.0, self._spent - (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._spent > BURST - 1:
+            return (self._spent - (BURST - 1)) / PER_SECOND
+        self._spent += 1.0
+        return 0.0
+
+
+class EventRecorder:
+    """Writes events, best effort: an event that cannot be written is logged and dropped.
+
+    ``wake_after`` brings a key back after some seconds: `resume` is to be called then.
+    """
+
+    def __init__(
+        self,
+        api: KubeAPI,
+        writer: Writer,
+        *,
+        instance: str,
+        clock: Callable[[], float],
+        wake_after: Callable[[Key, float], None],
+    ) -> None:
         self._api = api
         self._writer = writer
         self._instance = instance[:128]
         self._clock = clock
+        self._wake_after = wake_after
+        self._key = Key(KIND, "", "")
+        self._allowance = _Allowance()
+        self._waiting: deque[_Series] = deque()
         self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
         self._alike: dict[tuple[str, ...], dict[_SeriesKey, None]] = {}  # by all but note and related object
 
@@ -133,7 +177,11 @@ class EventRecorder:
             del self._alike[key[:3]]
 
     def _flush(self, series: _Series) -> None:
-        if not series.is_due(self._clock()):
+        now = self._clock()
+        if not series.is_due(now):
+            return
+        if wait := self._allowance.take(now):
+            self._defer(series, wait)
             return
         body, count = series.body, series.count
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
@@ -147,6 +195,27 @@ class EventRecorder:
         series.busy = self._writer.submit(
             ("event", name), EVENTS.kind, write, lambda _, error: self._written(series, count, error)
         )
+
+    def _defer(self, series: _Series, seconds: float) -> None:
+        if len(self._waiting) >= _REMEMBERED:
+            dropped = self._waiting.pop()
+            dropped.waiting = False
+            _log.warning("too many events: one is dropped", note=dropped.body["note"])
+        series.waiting = True
+        if series.body["type"] == "Warning":
+            self._waiting.appendleft(series)
+        else:
+            self._waiting.append(series)
+        self._wake_after(self._key, seconds)
+
+    def resume(self) -> None:
+        """Write what has waited, as far as it may be by now. The shared lock must be held."""
+        waiting, self._waiting = self._waiting, deque()
+        while waiting and not self._waiting:
+            series = waiting.popleft()
+            series.waiting = False
+            self._flush(series)
+        self._waiting.extend(waiting)
 
     def _written(self, series: _Series, count: int, error: FlipopError | None) -> None:
         series.busy = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -82,8 +82,8 @@ def read(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> by
     """
     body = bytearray()
     try:
-        while chunk := _read_some(response, action, deadline):
-            body += chunk
+        for piece in _pieces(response, action, deadline):
+            body += piece
     except urllib3.exceptions.HTTPError as error:
         response.close()
         raise ClusterUnavailable(f"{action}: the answer broke off: {error}") from error
@@ -94,13 +94,19 @@ def read(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> by
     return body
 
 
-def _read_some(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> bytes:
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
-        raise ClusterUnavailable(f"{action}: the answer takes too long")
-    if (connection := socket_of(response)) is not None:
-        connection.settimeout(remaining)
-    return read_some(response)
+def _pieces(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> Iterator[bytes]:
+    """Yield the body as it comes. The API server sends each item of a list in pieces of its own."""
+    chunks = iter(response.read_chunked(decode_content=False)) if response.chunked else None
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise ClusterUnavailable(f"{action}: the answer takes too long")
+        if (connection := socket_of(response)) is not None:
+            connection.settimeout(remaining)
+        piece = read_some(response) if chunks is None else next(chunks, b"")
+        if not piece:
+            return
+        yield piece
 
 
 def target_of(

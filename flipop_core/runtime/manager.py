@@ -44,6 +44,7 @@ from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import AddressController
 from flipop_core.runtime.credentials import SecretCredentials
 from flipop_core.runtime.dnsclaims import DNSClaims
+from flipop_core.runtime.events import KIND as EVENTS
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.external import Election
 from flipop_core.runtime.history import AddressHistory
@@ -103,7 +104,13 @@ class Manager:
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self.leadership: Leadership = self._leadership(namespace, election, elect=elect)
         self._writer = Writer(lock=self.lock, fence=self.leadership.fence, metrics=self.metrics)
-        recorder = EventRecorder(api, self._writer, instance=self._identity, clock=self._clocks.monotonic)
+        self._recorder = recorder = EventRecorder(
+            api,
+            self._writer,
+            instance=self._identity,
+            clock=self._clocks.monotonic,
+            wake_after=self.queue.add_after,
+        )
         self.history = AddressHistory(self._clocks.wall)
         self.interests = Interests(api, self.queue, self._clocks.wall)
         self.pools: Reflector[PoolView] = Reflector(
@@ -331,6 +338,9 @@ class Manager:
             return
         if key.kind == VERIFICATION:
             self.verification.reconcile(key)
+            return
+        if key.kind == EVENTS:
+            self._recorder.resume()
             return
         self.accounts.tick(key)
 

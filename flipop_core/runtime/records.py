@@ -353,7 +353,7 @@ class RecordKeeper:
             capabilities=account.capabilities,
             wanted=wanted,
             keepable=keepable,
-            proxied=target.proxied,
+            proxied=account.kept_proxied(target.name, target.proxied),
             ownership=target.ownership,
             former_owner_ids=frozenset(owner_ids),
             current=account.observed(target.name),

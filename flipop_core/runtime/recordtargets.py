@@ -79,7 +79,7 @@ def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: 
         return ResourceInvalid(
             "spec.dnsRecordSet.provider", provider, f"it has no {record_type} records", reason=reasons.UNSUPPORTED
         )
-    return _check_ttl(spec, target, dns) or _check_ownership(target, capabilities)
+    return _check_ttl(spec, target, dns) or _check_proxied(target, dns) or _check_ownership(target, capabilities)
 
 
 def _check_ttl(spec: DNSRecordSet, target: RecordTarget, dns: DNSProvider) -> ResourceInvalid | None:
@@ -89,6 +89,15 @@ def _check_ttl(spec: DNSRecordSet, target: RecordTarget, dns: DNSProvider) -> Re
         return None
     mend = f"{target.name.provider} allows {kept} s and {'more' if kept > spec.ttl else 'less'}"
     return ResourceInvalid("spec.dnsRecordSet.ttl", spec.ttl, mend, reason=reasons.INVALID_TTL)
+
+
+def _check_proxied(target: RecordTarget, dns: DNSProvider) -> ResourceInvalid | None:
+    """Return what is wrong with a name that is to be proxied by a provider that proxies nothing."""
+    wanted = RecordSet(target.name.name, target.name.type, target.ttl_seconds, proxied=target.proxied)
+    if not target.proxied or dns.normalize(wanted).proxied:
+        return None
+    mend = f"{target.name.provider} does not proxy names: remove it"
+    return ResourceInvalid("spec.dnsRecordSet.proxied", target.proxied, mend, reason=reasons.UNSUPPORTED)
 
 
 def _check_ownership(target: RecordTarget, capabilities: ProviderCapabilities) -> ResourceInvalid | None:

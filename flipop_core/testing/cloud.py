@@ -52,7 +52,8 @@ class CloudConfig(msgspec.Struct, frozen=True, kw_only=True):
     created address carries its claim; without, an earlier creation shows by comparison only. ``address_pools`` are
     those to create from. ``address_limit`` is the account's, None for none. ``action_seconds``: how long an assignment
     is in progress, 0 for at once. ``latency_seconds``: how long each call takes. ``token``: the one that is accepted,
-    empty for any.
+    empty for any. ``request_limit``: how many calls reach the account in an hour, of which its answers then tell; None
+    for any number, of which they do not.
     """
 
     capabilities: ProviderCapabilities = DEFAULT_CAPABILITIES
@@ -65,6 +66,7 @@ class CloudConfig(msgspec.Struct, frozen=True, kw_only=True):
     action_seconds: float = 0.0
     latency_seconds: float = 0.0
     token: str = ""
+    request_limit: int | None = None
 
     def __repr__(self) -> str:
         fields = (f"{field}={getattr(self, field)!r}" for field in self.__struct_fields__ if field != "token")

@@ -167,7 +167,7 @@ class _Writer:
 
 def test_an_events_note_is_one_short_printable_line() -> None:
     writer = _Writer()
-    recorder = EventRecorder(writer, writer, instance="i", clock=lambda: 0.0)  # type: ignore[arg-type]  # both at once
+    recorder = EventRecorder(writer, writer, instance="i", clock=lambda: 0.0, wake_after=lambda key, seconds: None)  # type: ignore[arg-type]  # both at once
     recorder.record({"kind": "Pod", "name": "p", "uid": "u"}, "Failed", HOSTILE * 100, kind="Warning")
     (body,) = writer.bodies
     check(body["note"], lines=1)

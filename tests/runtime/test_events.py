@@ -36,7 +36,14 @@ class Rig:
         fence = NoElection(on_started=lambda: None, on_stopped=lambda: None)
         fence.start()
         self.writer = Writer(lock=self.lock, fence=fence.fence, metrics=Metrics(CollectorRegistry()))
-        self.recorder = EventRecorder(self.api, self.writer, instance="i", clock=lambda: self.now)
+        self.waits: list[float] = []
+        self.recorder = EventRecorder(
+            self.api,
+            self.writer,
+            instance="i",
+            clock=lambda: self.now,
+            wake_after=lambda _, seconds: self.waits.append(seconds),
+        )
 
     def record(self, reason: str, note: str, **options: Any) -> None:
         with self.lock:
@@ -173,3 +180,28 @@ def test_a_long_note_is_cut(rig: Rig) -> None:
     rig.record("ActionFailed", "ä" * 3000)
     (event,) = rig.events()
     assert 1020 <= len(event["note"].encode()) <= 1024
+
+
+def test_more_than_a_burst_is_written_at_a_steady_pace_and_warnings_first(rig: Rig) -> None:
+    for number in range(module.BURST + 10):
+        rig.record(f"Reason{number}", "moved")
+    assert len(rig.events()) == module.BURST
+    rig.record("ActionFailed", "no", kind="Warning")
+    rig.record("ActionFailed", "no", kind="Warning")
+    assert len(rig.events()) == module.BURST
+    written = []
+    while len(rig.events()) < module.BURST + 11:
+        before = {event["reason"] for event in rig.events()}
+        rig.now += rig.waits[-1]
+        with rig.lock:
+            rig.recorder.resume()
+        rig.settle()
+        written.append([event for event in rig.events() if event["reason"] not in before])
+    assert [count(event) for event in written[0]] == [2], "what has come meanwhile is in it"
+    assert [event["reason"] for events in written for event in events][:2] == ["ActionFailed", f"Reason{module.BURST}"]
+    assert rig.now == pytest.approx(11 / module.PER_SECOND)
+    rig.now += module.BURST
+    rig.waits.clear()
+    for number in range(module.BURST):
+        rig.record(f"Later{number}", "moved")
+    assert not rig.waits

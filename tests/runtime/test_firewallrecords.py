@@ -53,7 +53,9 @@ class Rig:
             store=self.store,
             queue=self.queue,
             writer=self.writer,
-            recorder=EventRecorder(self.api, self.writer, instance="x", clock=clock),
+            recorder=EventRecorder(
+                self.api, self.writer, instance="x", clock=clock, wake_after=lambda key, seconds: None
+            ),
         )
         self.records = FirewallRecords(objects)
         metadata = {"name": "web", "namespace": "edge", "annotations": entries_annotation((BOTH, ELSEWHERE))}

@@ -50,7 +50,7 @@ def test_a_status_that_comes_too_late_changes_nothing_and_is_planned_anew() -> N
     metrics = Metrics(CollectorRegistry())
     fence = NoElection(on_started=lambda: None, on_stopped=lambda: None).fence
     writer = Writer(lock=lock, fence=fence, metrics=metrics)
-    recorder = EventRecorder(api, writer, instance="test", clock=lambda: 0.0)
+    recorder = EventRecorder(api, writer, instance="test", clock=lambda: 0.0, wake_after=lambda key, seconds: None)
     objects = ObjectWriter(
         FLOATING_IP_POOLS, decode_pool, api=api, store=store, queue=queue, writer=writer, recorder=recorder
     )
