@@ -91,11 +91,8 @@ def assess(observed: PoolObservation) -> Assessment:
     """Judge the pool as observed."""
     by_provider_id = _by_provider_id(observed.candidates)
     candidates = tuple(sorted(by_provider_id.values(), key=lambda node: node.name))
-    names = {
-        provider_id: node.name
-        for provider_id, node in (_by_provider_id(observed.nodes.values()) | by_provider_id).items()
-    }
     addresses = pool_addresses(observed)
+    names = _names(observed, addresses, by_provider_id)
     desired = desired_count(observed)
     occupants = _occupants(observed)
     states = tuple(
@@ -138,18 +135,26 @@ def _by_provider_id(nodes: Iterable[NodeView]) -> dict[str, NodeView]:
     return indexed
 
 
+def _names(observed: PoolObservation, addresses: Iterable[str], candidates: Mapping[str, NodeView]) -> dict[str, str]:
+    """Return the names of the nodes that hold the pool's addresses or are about to, by provider ID."""
+    records, operations = observed.inventory.records, observed.operations
+    held = (_holder(records.get(address), operations.get(address)) for address in addresses)
+    holders = {holder for holder in held if holder}
+    nodes = _by_provider_id(node for node in observed.nodes.values() if node.provider_id in holders)
+    nodes |= {holder: candidates[holder] for holder in holders if holder in candidates}
+    return {holder: node.name for holder, node in nodes.items()}
+
+
 def _occupants(observed: PoolObservation) -> dict[str, tuple[str, ...]]:
-    held: dict[str, list[str]] = {}
+    held: dict[str, tuple[str, ...]] = {}
     for record in observed.inventory.records.values():
-        if record.provider_id:
-            held.setdefault(record.provider_id, []).append(record.address)
+        if holder := record.provider_id:
+            others = held.get(holder)
+            held[holder] = (record.address,) if others is None else tuple(sorted((*others, record.address)))
     for operation in observed.operations.values():
-        if operation.target and operation.address not in held.get(operation.target, ()):
-            held.setdefault(operation.target, []).append(operation.address)
-    return {
-        provider_id: tuple(sorted(addresses) if len(addresses) > 1 else addresses)
-        for provider_id, addresses in held.items()
-    }
+        if operation.target and operation.address not in (others := held.get(operation.target, ())):
+            held[operation.target] = tuple(sorted((*others, operation.address)))
+    return held
 
 
 def _address_state(

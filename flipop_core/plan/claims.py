@@ -56,26 +56,27 @@ def claims_of(
     addresses: dict[str, Key] = {}
     begun: list[tuple[Key, str | None]] = []
     creations: set[str] = set()
-    ordered = sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.key))
-    for pool in ordered:
+    keyed = ((pool.metadata.creation_timestamp, pool.key, pool) for pool in pools)
+    ordered = [(key, pool) for _, key, pool in sorted(keyed, key=lambda entry: entry[:2])]
+    for key, pool in ordered:
         given = pool.spec.ips if pool.spec is not None else tuple(pool.status.ips)
         ledgers = [pool.ledger]
-        if writing is not None and pool.key in writing:
-            ledgers.append(writing[pool.key])
+        if writing is not None and key in writing:
+            ledgers.append(writing[key])
         for address in (*given, *(address for ledger in ledgers for address in ledger.allocated)):
-            addresses.setdefault(address, pool.key)
+            addresses.setdefault(address, key)
         pending = [ledger.pending for ledger in ledgers if ledger.pending is not None]
-        begun.extend((pool.key, place) for place in dict.fromkeys(request.provider_id for request in pending))
+        begun.extend((key, place) for place in dict.fromkeys(request.provider_id for request in pending))
         creations.update(request.claim for request in pending)
-    for address, key in (made or {}).items():
-        addresses.setdefault(address, key)
+    for address, owner in (made or {}).items():
+        addresses.setdefault(address, owner)
     selected: dict[Key, tuple[str, ...]] = {}
-    for pool in ordered if records_of is not None else ():
+    for key, pool in ordered if records_of is not None else ():
         if pool.spec is None or pool.spec.ip_selector is None or records_of is None:
             continue
         found = _selected(pool.spec, records_of(pool).values(), creations)
-        selected[pool.key] = tuple(address for address in found if address not in addresses)
-        addresses |= dict.fromkeys(selected[pool.key], pool.key)
+        selected[key] = tuple(address for address in found if address not in addresses)
+        addresses |= dict.fromkeys(selected[key], key)
     return Claims(addresses, tuple(begun), selected)
 
 

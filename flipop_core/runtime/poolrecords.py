@@ -86,6 +86,8 @@ class PoolRecords:
         if problem is not None:
             return DNSReport(problem=problem, records=self.kept(pool))
         target = self._target(pool)
+        if target is None:
+            return self.remove(pool)
         wanted, keepable = pool_values(assess(observed), plan)
         report = self._keeper.keep(pool.key, target, wanted, keepable, pool.status.records)
         return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
@@ -118,7 +120,7 @@ class PoolRecords:
         return self._keeper.pending(pool.key, pool.status.records)
 
     def remove(self, pool: PoolView) -> DNSReport:
-        """Remove what is to be removed of a pool that is being deleted."""
+        """Remove what is to be removed of a pool that is being deleted, or has no record set any more."""
         report = self._keeper.keep(pool.key, None, frozenset(), frozenset(), pool.status.records)
         return DNSReport(hold=report.hold, settled=report.settled, records=report.records)
 
