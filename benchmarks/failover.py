@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import closing
 from typing import Protocol
 
+from benchmarks.dns import ZONE, Server
 from benchmarks.figures import Figure, Options
 from benchmarks.stage import NAMESPACE, Controller, Stage, in_parallel, stage
 from tests.controlplane.api import wait_for
@@ -46,13 +48,16 @@ def pod_failover(options: Options) -> list[Figure]:
 
 
 def _failovers(options: Options, match: dict[str, str], set_healthy: SetHealthy) -> list[Figure]:
-    writes, calls, moves = [], [], []
+    writes, calls, moves, asked, dns = [], [], [], [], []
     with stage(options) as running:
+        running.cloud.add_domain(ZONE)
         for node in running.add_nodes(NODES):
             if match:
                 running.cluster.create_pod(NAMESPACE, f"web-{node}", node, _APP)
-        running.create_pool(POOL, running.cloud.add_addresses(ADDRESSES), match)
-        with running.controller() as controller:
+        record_set = {"zone": ZONE, "recordName": "www"}
+        running.create_pool(POOL, running.cloud.add_addresses(ADDRESSES), match, dnsRecordSet=record_set)
+        with running.controller() as controller, closing(Server(running.cloud.url)) as zone:
+            wait_for(lambda: zone.count() == ADDRESSES, 60.0, "the record set to hold all addresses")
             for _ in range(options.repetitions(30)):
                 # What is still under way from the last round, such as an event, is not part of this one; nor shall the
                 # rounds march in step with the lease or the polls.
@@ -65,11 +70,16 @@ def _failovers(options: Options, match: dict[str, str], set_healthy: SetHealthy)
                 calls.append(first_assign(running, controller, began) - began)
                 running.wait_settled(controller, POOL, ADDRESSES, without=[victim])
                 moves.append(time.monotonic() - began)
+                made = running.cloud.calls(began)
+                asked.append(float(len(made)))
+                dns.append(float(sum("/domains/" in call.path for call in made)))
                 set_healthy(running, victim, healthy=True)
     return [
         Figure("status write → assign call received", "ms", tuple(value * 1000 for value in calls)),
         Figure("of which: until the API server has answered the write", "ms", tuple(value * 1000 for value in writes)),
         Figure("status write → active in the pool's status", "s", tuple(moves)),
+        Figure("provider calls until then", "calls", tuple(asked)),
+        Figure("of which to DNS, whose record set keeps the address", "calls", tuple(dns)),
     ]
 
 
