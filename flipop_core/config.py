@@ -47,9 +47,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kubeconfig`` is a path, empty for $KUBECONFIG, the pod's service account or ~/.kube/config; ``context`` one of its
     contexts, empty for the current one. ``namespace`` is where the leader lease lives, empty for the context's or the
-    pod's own. ``metrics_bind_addr`` is ``HOST:PORT`` for /metrics, /healthz and /readyz, empty for none.
-    ``leader_election`` may be off only where no second process can run. ``recheck_seconds`` is how often a pool at
-    rest is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider.
+    pod's own. ``metrics_bind_addr`` is ``HOST:PORT`` for the status page, at /, and /metrics, /healthz and /readyz,
+    empty for none. ``leader_election`` may be off only where no second process can run. ``recheck_seconds`` is how
+    often a pool at rest is compared with the provider, ``provider_timeout_seconds`` bounds one call to a provider.
     ``stop_timeout_seconds`` is how long work in flight may take after SIGTERM. ``max_moves_per_minute`` is how many
     addresses the process may move from node to node within a minute, 0 for any number. ``cluster_name`` tells the
     addresses of several clusters in one account apart, where a provider can tag.

@@ -38,7 +38,7 @@ from flipop_core.plan.limits import Gate
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.observed import Inventory, Operation, PoolMemory, PoolObservation
 from flipop_core.plan.pool import plan_pool
-from flipop_core.plan.recovery import graces, notice, unsteady
+from flipop_core.plan.recovery import graces, notice, notice_ready, unsteady
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.resources.parse import AddressLedger, decode_pool
 from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
@@ -155,18 +155,20 @@ def _with_nodes(
     now: float,
 ) -> PoolObservation:
     match, periods = observed.spec.match, observed.spec.grace_periods
+    steady_seconds, memory = observed.spec.stabilization_seconds, observed.memory
     fit, changes_in = candidates(nodes.values(), match, ready_pod_nodes, wall)
-    noticed = notice(nodes.values(), match, ready_pod_nodes, periods, observed.memory.noticed, wall)
+    noticed = notice(nodes.values(), match, ready_pod_nodes, periods, memory.noticed, wall)
+    ready = notice_ready(nodes.values(), steady_seconds, memory.noticed_ready, wall)
     serving = frozenset(name for name, node in nodes.items() if node.ready and not node.deleting)
     return replace(
         observed,
         nodes=nodes,
         candidates=fit,
         candidates_change_at=None if changes_in is None else now + changes_in,
-        memory=replace(observed.memory, noticed=noticed),
+        memory=replace(memory, noticed=noticed, noticed_ready=ready),
         serving=serving & ready_pod_nodes if needs_pod(match) else serving,
         graces=graces(nodes.values(), match, ready_pod_nodes, periods, _nothing_tells, noticed, wall=wall, now=now),
-        unsteady=unsteady(fit, observed.spec.stabilization_seconds, wall=wall, now=now),
+        unsteady=unsteady(fit, steady_seconds, ready, wall=wall, now=now),
     )
 
 

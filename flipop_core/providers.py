@@ -347,6 +347,8 @@ class ProviderFactory(msgspec.Struct, frozen=True, gc=False):
     """How a plugin offers one provider.
 
     ``name`` is what a resource's ``provider`` field selects. ``build`` imports the SDK, and nothing before it does.
+    Nothing closes what it builds: what a provider holds, connections for example, must end with the last reference to
+    it, which the core drops after the last call when credentials are replaced. So a provider has no threads of its own.
     ``endpoint_variable`` and ``user_agent_variable`` name environment variables that override the API URL and the
     user agent. ``capabilities`` are those the built provider declares, for validation without credentials.
     ``region_of`` is given when addresses and nodes belong to regions, each reached by a provider object of its own

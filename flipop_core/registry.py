@@ -10,9 +10,11 @@ import importlib.metadata
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 import pluggy
@@ -46,6 +48,9 @@ ROLES: tuple[Role, ...] = ("ip", "dns", "firewall")
 
 _ROLE_OF_HOOK: Mapping[str, Role] = {f"flipop_{role}_providers": role for role in ROLES}
 _PROTOCOLS: Mapping[Role, type] = {"ip": IPProvider, "dns": DNSProvider, "firewall": FirewallProvider}
+SLOW_SECONDS = 1.0
+"""A plugin that takes longer to load is told of. One that imports no SDK takes some milliseconds."""
+
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -53,7 +58,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class PluginInfo(msgspec.Struct, frozen=True):
     """One plugin: its entry point's name, where it comes from, what it offers, and what is wrong with it, if anything.
 
-    ``roles`` has an entry for each of ``ip``, ``dns`` and ``firewall`` that the plugin offers.
+    ``roles`` has an entry for each of ``ip``, ``dns`` and ``firewall`` that the plugin offers. ``load_seconds`` is how
+    long importing it and calling its hooks took.
     """
 
     name: str
@@ -61,6 +67,14 @@ class PluginInfo(msgspec.Struct, frozen=True):
     version: str = ""
     roles: Mapping[Role, tuple[ProviderFactory, ...]] = msgspec.field(default_factory=dict)
     error: PluginLoadError | None = None
+    load_seconds: float = 0.0
+
+    @property
+    def slowness(self) -> str:
+        """What is to be said of a plugin that all commands wait for, empty for one that loads in no time."""
+        if self.load_seconds < SLOW_SECONDS:
+            return ""
+        return f"took {self.load_seconds:.1f} s to load, which every command waits for: import SDKs in build only"
 
     @property
     def factories(self) -> tuple[ProviderFactory, ...]:
@@ -80,7 +94,26 @@ class _Offer:
         self.role = role
         self.factory = factory
         self.lock = threading.Lock()
-        self.providers: dict[_Variant, object] = {}
+        self._lasting: dict[_Variant, object] = {}
+        # Of credentials that were replaced nothing is left, connections included, once the last call has ended.
+        self._used: WeakValueDictionary[_Variant, Any] = WeakValueDictionary()
+
+    def built(self, variant: _Variant) -> object | None:
+        """Return the provider that was built, None if there is none or nobody uses it any more."""
+        found: object | None = self._used.get(variant, self._lasting.get(variant))
+        return found
+
+    def keep(self, variant: _Variant, provider: object) -> None:
+        """Note what was built: of credentials that were given, as long as it is used."""
+        _, credentials = variant
+        if credentials is not None:
+            try:
+                self._used[variant] = provider
+            except TypeError:  # a class with slots
+                pass
+            else:
+                return
+        self._lasting[variant] = provider
 
 
 class _Found(NamedTuple):
@@ -145,6 +178,7 @@ class ProviderRegistry:
             error = PluginLoadError(point.name, f"{first} has a plugin of that name too: uninstall one of them")
             self._twins.append(PluginInfo(point.name, distribution, version, error=error))
             return
+        started = time.monotonic()
         try:
             plugin = point.load()
         except (Exception, SystemExit) as failure:
@@ -153,7 +187,8 @@ class ProviderRegistry:
         else:
             found = self._without_taken(_ask(point.name, plugin, distribution))
         problem = PluginLoadError(point.name, "; ".join(found.problems)) if found.problems else None
-        self._add(PluginInfo(point.name, distribution, version, _frozen(found.roles), problem))
+        seconds = time.monotonic() - started
+        self._add(PluginInfo(point.name, distribution, version, _frozen(found.roles), problem, seconds))
 
     def _without_taken(self, found: _Found) -> _Found:
         """Drop the factories whose name another plugin, or the same one, has given already."""
@@ -215,7 +250,8 @@ class ProviderRegistry:
         """Return the IP provider, built by the first call that succeeds and then always the same object.
 
         There is one for each region, if the factory has ``region_of``, and for each ``credentials``: the variables of
-        `CredentialSpec` and their values, which are used instead of the environment's.
+        `CredentialSpec` and their values, which are used instead of the environment's. Of such it is the same object as
+        long as somebody uses it, and is let go then.
 
         Raises UnknownProvider; ConfigError when a credential or another setting is missing or wrong; PluginLoadError
         when the plugin is at fault. After an error the next call tries again: a credential may have come.
@@ -237,9 +273,11 @@ class ProviderRegistry:
         region = region if offer.factory.region_of is not None else ""
         variant = (region, None if credentials is None else tuple(sorted(credentials.items())))
         with offer.lock:  # its own, so that a slow build keeps no other provider waiting
-            if variant not in offer.providers:
-                offer.providers[variant] = self._build(offer, region, credentials)
-            return offer.providers[variant]
+            provider = offer.built(variant)
+            if provider is None:
+                provider = self._build(offer, region, credentials)
+                offer.keep(variant, provider)
+            return provider
 
     def _build(self, offer: _Offer, region: str, given: Mapping[str, str] | None) -> object:
         factory = offer.factory

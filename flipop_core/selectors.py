@@ -1,4 +1,4 @@
-"""The label selector grammar of Kubernetes: ``a=b``, ``a!=b``, ``a in (x,y)``, ``a notin (x)``, ``a``, ``!a``.
+"""The label selector grammar of Kubernetes: ``a=b``, ``a!=b``, ``a in (x,y)``, ``a notin (x)``, ``a``, ``!a``, ``a>1``.
 
 Grammar and character rules: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 """
@@ -15,7 +15,8 @@ from flipop_core.errors import shortened
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|[^\s,()=!]+)")
+_TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s,()=!<>]+)")
+_INTEGER = re.compile(r"[0-9]{1,18}")  # what fits into 64 bits however it is written
 
 
 class SelectorError(ValueError):
@@ -23,27 +24,40 @@ class SelectorError(ValueError):
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False, order=True):
-    """One term. ``operator`` is ``in``, ``notin``, ``exists`` or ``!``; ``values`` are sorted."""
+    """One term. ``operator`` is ``in``, ``notin``, ``exists``, ``!``, ``<`` or ``>``; ``values`` are sorted.
+
+    The last two compare integers, of which ``values`` is one.
+    """
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether ``labels`` satisfy this term; ``notin`` is also satisfied by a missing key, as in Kubernetes."""
+        """Whether ``labels`` satisfy this term; ``notin`` is also satisfied by a missing key, as in Kubernetes.
+
+        A label that is no integer is neither less nor greater than one.
+        """
         if self.operator == "exists":
             return self.key in labels
         if self.operator == "!":
             return self.key not in labels
         if self.operator == "in":
             return labels.get(self.key) in self.values
-        return labels.get(self.key) not in self.values
+        if self.operator == "notin":
+            return labels.get(self.key) not in self.values
+        label = labels.get(self.key, "")
+        if not _INTEGER.fullmatch(label):
+            return False
+        return int(label) > int(self.values[0]) if self.operator == ">" else int(label) < int(self.values[0])
 
     def __str__(self) -> str:
         if self.operator == "exists":
             return self.key
         if self.operator == "!":
             return f"!{self.key}"
+        if self.operator in ("<", ">"):
+            return f"{self.key}{self.operator}{self.values[0]}"
         if len(self.values) == 1:
             return f"{self.key}{'=' if self.operator == 'in' else '!='}{self.values[0]}"
         return f"{self.key} {self.operator} ({','.join(self.values)})"
@@ -101,6 +115,8 @@ def _parse_requirement(tokens: list[str], position: int) -> tuple[Requirement, i
     if operator in ("=", "==", "!="):
         value, position = _value_after(tokens, position + 2)
         return Requirement(key, "notin" if operator == "!=" else "in", (value,)), position
+    if operator in ("<", ">"):
+        return Requirement(key, operator, (_integer(_token(tokens, position + 2, "an integer")),)), position + 3
     if operator in ("in", "notin"):
         values, position = _value_list(tokens, position + 2, operator)
         return Requirement(key, operator, values), position
@@ -148,6 +164,12 @@ def _key(text: str) -> str:
             f"{shortened(text)} is no label key: at most 63 letters, digits, '-', '_' and '.', a letter or digit at "
             "both ends"
         )
+    return text
+
+
+def _integer(text: str) -> str:
+    if not _INTEGER.fullmatch(text):
+        raise SelectorError(f"{shortened(text)} is no integer of at most 18 digits")
     return text
 
 

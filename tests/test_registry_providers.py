@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -70,6 +72,38 @@ class TestProviders:
         assert other is not registry.firewall_provider("cloud")
         with pytest.raises(ConfigError, match="CLOUD_TOKEN in its Secret"):
             registry.dns_provider("cloud", credentials={})
+
+    def test_what_replaced_credentials_built_is_let_go(self) -> None:
+        registry = registry_with(factory())
+        replaced = registry.ip_provider("cloud", credentials={"CLOUD_TOKEN": "the first token"})
+        let_go = weakref.ref(replaced)
+        lasting = weakref.ref(registry.ip_provider("cloud"))
+        present = registry.ip_provider("cloud", credentials={"CLOUD_TOKEN": "the second token"})
+        del replaced
+        gc.collect()
+        assert let_go() is None
+        assert lasting() is registry.ip_provider("cloud")
+        assert present is registry.ip_provider("cloud", credentials={"CLOUD_TOKEN": "the second token"})
+        again = registry.ip_provider("cloud", credentials={"CLOUD_TOKEN": "the first token"})
+        assert isinstance(again, Provider)
+        assert again.context is not None
+        assert dict(again.context.credentials) == {"CLOUD_TOKEN": "the first token"}
+
+    def test_a_provider_that_cannot_be_referred_to_weakly_is_kept(self) -> None:
+        class Bare:
+            """As `Provider`, without a place for weak references."""
+
+            __slots__ = ("_inner",)
+
+            def __init__(self, inner: Provider) -> None:
+                self._inner = inner
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(self._inner, name)
+
+        registry = registry_with(factory(build=lambda context: Bare(Provider(context))))
+        first = id(registry.ip_provider("cloud", credentials={"CLOUD_TOKEN": "a token"}))
+        assert first == id(registry.ip_provider("cloud", credentials={"CLOUD_TOKEN": "a token"}))
 
     def test_a_secret_without_any_credential_is_no_leave_to_use_others(self) -> None:
         own_chain = CredentialSpec("CLOUD_KEY", "key, instead of the SDK's own chain", required=False)

@@ -32,6 +32,11 @@ from flipop_core.selectors import Requirement, Selector, SelectorError, parse_se
         ("a in (,)", "a="),
         ("a in (,b)", "a in (,b)"),
         ("a in (b,)", "a in (,b)"),
+        ("a>1", "a>1"),
+        (" a < 10 , b", "a<10,b"),
+        ("a>007", "a>007"),
+        (f"a>{'9' * 18}", f"a>{'9' * 18}"),
+        ("in>1,notin<2", "in>1,notin<2"),
         ("b,a", "a,b"),
         ("a=b,a=b", "a=b"),
         ("in in (notin)", "in=notin"),
@@ -61,6 +66,16 @@ def test_what_is_read(text: str, canonical: str) -> None:
         ("!", "expected a label key after '!', found the end"),
         ("!!a", "'!' is no label key"),
         ("!a=b", "expected ',' before '='"),
+        ("a>", "expected an integer, found the end"),
+        ("a>b", "'b' is no integer"),
+        ("a>,b", "',' is no integer"),
+        ("a>-1", "'-1' is no integer"),
+        ("a>=1", "'=' is no integer"),
+        ("a>1.5", "'1.5' is no integer"),
+        (f"a<{'9' * 19}", "is no integer of at most 18 digits"),
+        ("a in (>1)", "'>' is no label value"),
+        (">1", "'>' is no label key"),
+        ("a 1", "expected ',' before '1'"),
         ("a=!b", "'!' is no label value"),
         ("a in", r"expected '\(' after 'in', found the end"),
         ("a in b", r"expected '\(' after 'in', found 'b'"),
@@ -114,6 +129,18 @@ def test_what_is_refused(text: str, message: str) -> None:
         ("a=b,!c", {"a": "b"}, True),
         ("a=b,!c", {"a": "b", "c": ""}, False),
         ("A=b", {"a": "b"}, False),
+        ("a>4", {"a": "5"}, True),
+        ("a>4", {"a": "4"}, False),
+        ("a>4", {"a": "10"}, True),
+        ("a>4", {"a": "05"}, True),
+        ("a>4", {}, False),
+        ("a<4", {}, False),
+        ("a<4", {"a": ""}, False),
+        ("a<4", {"a": "3"}, True),
+        ("a<4", {"a": "x"}, False),
+        ("a<4", {"a": "1.5"}, False),
+        ("a>4,a<8", {"a": "6"}, True),
+        ("a>4,a<8", {"a": "8"}, False),
     ],
 )
 def test_what_matches(text: str, labels: dict[str, str], expected: bool) -> None:
@@ -124,8 +151,16 @@ NAMES = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,10}[A-Za-z0-9])?", fullmatc
 PREFIXES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,5}[a-z0-9])?(\.[a-z0-9]{1,3})?/", fullmatch=True)
 KEYS = st.tuples(st.just("") | PREFIXES, NAMES).map("".join)
 VALUES = st.just("") | NAMES
-REQUIREMENTS = st.builds(Requirement, KEYS, st.sampled_from(["exists", "!"])) | st.builds(
-    Requirement, KEYS, st.sampled_from(["in", "notin"]), st.sets(VALUES, min_size=1, max_size=4).map(sorted).map(tuple)
+INTEGERS = st.from_regex(r"[0-9]{1,18}", fullmatch=True)
+REQUIREMENTS = (
+    st.builds(Requirement, KEYS, st.sampled_from(["exists", "!"]))
+    | st.builds(
+        Requirement,
+        KEYS,
+        st.sampled_from(["in", "notin"]),
+        st.sets(VALUES, min_size=1, max_size=4).map(sorted).map(tuple),
+    )
+    | st.builds(Requirement, KEYS, st.sampled_from(["<", ">"]), st.tuples(INTEGERS))
 )
 SELECTORS = st.lists(REQUIREMENTS, max_size=5).map(lambda found: Selector(tuple(sorted(set(found)))))
 
@@ -140,7 +175,7 @@ def test_the_text_matches_what_the_selector_matches(selector: Selector, labels: 
     assert parse_selector(str(selector)).matches(labels) is selector.matches(labels)
 
 
-@given(st.text() | st.text(alphabet="ab/.-=!,() \n", max_size=20))
+@given(st.text() | st.text(alphabet="ab1/.-=!<>,() \n", max_size=20))
 def test_any_text_is_a_selector_or_a_selector_error(text: str) -> None:
     try:
         selector = parse_selector(text)

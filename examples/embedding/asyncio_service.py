@@ -12,8 +12,7 @@ import logging
 import sys
 
 from flipop_core import Controller, ProviderRegistry, Settings
-from flipop_core.testing import InMemoryCloud, in_memory_factories
-from flipop_core.testing.kubeapi import InMemoryKubeAPI
+from flipop_core.testing import InMemoryCloud, InMemoryKubeAPI, in_memory_factories
 
 
 def simulated() -> tuple[InMemoryCloud, Controller]:

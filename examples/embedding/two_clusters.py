@@ -14,8 +14,7 @@ import time
 from prometheus_client import CollectorRegistry
 
 from flipop_core import Controller, ProviderRegistry, Settings
-from flipop_core.testing import InMemoryCloud, in_memory_factories
-from flipop_core.testing.kubeapi import InMemoryKubeAPI
+from flipop_core.testing import InMemoryCloud, InMemoryKubeAPI, in_memory_factories
 
 ADDRESS = "192.0.2.10"
 

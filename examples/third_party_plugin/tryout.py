@@ -11,7 +11,7 @@ import sys
 import time
 
 from flipop_core.embedding import Controller, ProviderRegistry, Settings
-from flipop_core.testing.kubeapi import InMemoryKubeAPI
+from flipop_core.testing import InMemoryKubeAPI
 
 from flipop_nimbus_testserver import NimbusServer, Project
 

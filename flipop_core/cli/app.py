@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from flipop_core import __version__
 from flipop_core.cli.completion import SHELLS, completion_script
 from flipop_core.cli.frame import (
     BadInput,
@@ -19,56 +20,19 @@ from flipop_core.cli.frame import (
     exit_codes,
     load_registry,
     load_usable_registry,
-    note_debug,
     section,
 )
+from flipop_core.cli.options import context_option, controller_options, debug_option, output_option, reading_options
 from flipop_core.cli.terminal import progress
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError
 
-F = TypeVar("F", bound=Callable[..., Any])
+_VERSION = f"flipop {__version__} (Python {'.'.join(str(part) for part in sys.version_info[:3])})"
 
 
 def main() -> None:
     """Run the command `flipop` with the process's arguments, and exit."""
     cli(prog_name="flipop")
-
-
-_debug = click.option(
-    "--debug", is_flag=True, callback=note_debug, help="Log more, and show the traceback of an error."
-)
-_kubeconfig = click.option(
-    "--kubeconfig",
-    metavar="PATH",
-    default="",
-    help="Kubeconfig file. Default: $KUBECONFIG, else the pod's service account, else ~/.kube/config.",
-)
-_context = click.option("--context", metavar="NAME", default="", help="Context of the kubeconfig. Default: current.")
-_output = click.option(
-    "-o", "--output", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Output format."
-)
-
-
-def _controller_options(command: F) -> F:
-    """Add the flags of the original, in the order of the help."""
-    for option in (
-        click.option(
-            "--keep-last-record",
-            is_flag=True,
-            help="Accepted for compatibility, and always on: a DNS record is never emptied for lack of addresses.",
-        ),
-        click.option(
-            "--metrics-bind-addr",
-            metavar="ADDR",
-            default=":8080",
-            show_default=True,
-            help="Where /metrics, /healthz and /readyz are served. Empty: nowhere.",
-        ),
-        _debug,
-        _kubeconfig,
-    ):
-        command = option(command)
-    return command
 
 
 def _check_found(names: Collection[str], found: Collection[str], namespace: str) -> None:
@@ -106,7 +70,8 @@ def _check_found(names: Collection[str], found: Collection[str], namespace: str)
         "Credentials             see `flipop providers`",
     ),
 )
-@_controller_options
+@controller_options
+@click.version_option(__version__, message=_VERSION, help="Print the version.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
     """Keep floating IPs on healthy Kubernetes nodes.
@@ -127,8 +92,8 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
         "flipop run --metrics-bind-addr 127.0.0.1:9090",
     )
 )
-@_controller_options
-@_context
+@controller_options
+@context_option
 @click.option(
     "--cluster-name",
     metavar="NAME",
@@ -197,12 +162,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
         "flipop plan -n ingress ingress-pool -o json",
     )
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("-n", "--namespace", metavar="NAME", default="", help="Pools of this namespace only. Default: all.")
-@_output
-@_debug
-@_context
-@_kubeconfig
+@reading_options("Pools")
 @click.pass_context
 def plan(
     ctx: click.Context,
@@ -240,12 +200,7 @@ def plan(
         "flipop status -o json | jq '.pools[] | select(.ready | not)'",
     ),
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("-n", "--namespace", metavar="NAME", default="", help="Resources of this namespace only. Default: all.")
-@_output
-@_debug
-@_context
-@_kubeconfig
+@reading_options("Resources")
 @click.pass_context
 def status(
     ctx: click.Context,
@@ -293,8 +248,8 @@ def status(
     is_flag=True,
     help="Ask each provider whose credentials are set if it accepts them; reads only, one or two calls each.",
 )
-@_output
-@_debug
+@output_option
+@debug_option
 @click.pass_context
 def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> None:
     """List providers and whether credentials are set.
@@ -330,7 +285,7 @@ def providers(ctx: click.Context, verify: bool, output: str, debug: bool) -> Non
     )
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, allow_dash=True))
-@_debug
+@debug_option
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[str, ...], debug: bool) -> None:
     """Check manifests without a cluster.
@@ -391,14 +346,7 @@ def crds(output_dir: Path | None) -> None:
         raise ConfigError(f"{where}: choose a directory to write to") from error
 
 
-@cli.command(
-    epilog=exit_codes("demo")
-    + section(
-        "Examples",
-        "flipop demo",
-        "flipop demo --once | less",
-    )
-)
+@cli.command(epilog=exit_codes("demo") + section("Examples", "flipop demo", "flipop demo --once | less"))
 @click.option("--once", is_flag=True, help="Print a plain transcript of one round and end, for a pipe.")
 @click.option(
     "--speed",
@@ -444,7 +392,4 @@ def completion(shell: str) -> None:
 @cli.command(epilog=exit_codes("version"))
 def version() -> None:
     """Print the version."""
-    from flipop_core import __version__
-
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    click.echo(f"flipop {__version__} (Python {python})")
+    click.echo(_VERSION)

@@ -181,6 +181,8 @@ def load_usable_registry(ctx: click.Context, settings: Settings, *, quiet: bool)
     for plugin in registry.plugins:
         if plugin.error is not None:
             log.error("plugin failed", plugin=plugin.name, error=str(plugin.error))
+        if plugin.slowness:
+            log.warning("plugin is slow", plugin=plugin.name, problem=plugin.slowness)
     factories = [factory for plugin in registry.plugins for factory in plugin.factories]
     if not factories:
         raise ConfigError(

@@ -109,6 +109,7 @@ def describe_providers(registry: ProviderRegistry, environ: Mapping[str, str]) -
             "distribution": info.distribution,
             "version": info.version,
             "error": str(info.error) if info.error is not None else None,
+            "warning": info.slowness or None,
         }
         for info in registry.plugins
     ]
@@ -168,11 +169,12 @@ def print_providers(described: Mapping[str, Any]) -> None:
     else:
         console.print("No provider is installed: pip install 'flipop-core[digitalocean]'", markup=False)
     _print_refusals(console, described["providers"])
-    failed = [plugin for plugin in described["plugins"] if plugin["error"]]
-    if failed:
-        console.print("\nFAILED")
-    for plugin in failed:
-        console.print(Text(f"{_origin(plugin, plugin['name'])}: {printable(plugin['error'])}"))
+    for heading, key in (("FAILED", "error"), ("SLOW", "warning")):
+        told = [plugin for plugin in described["plugins"] if plugin[key]]
+        if told:
+            console.print(f"\n{heading}")
+        for plugin in told:
+            console.print(Text(f"{_origin(plugin, plugin['name'])}: {printable(plugin[key])}"))
 
 
 def _verified_cell(verified: Mapping[str, Mapping[str, Any]]) -> Any:

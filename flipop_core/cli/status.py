@@ -18,6 +18,10 @@ _STYLES = {"active": "green", "in-progress": "yellow", "no-match": "yellow", "un
 _WIDE = 160
 """From so many columns on, the reason has one of its own; in fewer it follows the table."""
 
+_USUAL = 80
+_WHOLE = ("READY", "ADDRESS", "STATE")
+"""From so many columns on, what stands in these is not broken."""
+
 _SEE_MESSAGE = "See the message."
 
 _Row = Mapping[str, Any]
@@ -38,6 +42,9 @@ def print_status(overview: Mapping[str, Sequence[_Row]]) -> None:
     for index, table in enumerate(shown):
         if index:
             console.print()
+        for column in table.columns:
+            # To be copied; the names give way, where there is room for them.
+            column.no_wrap = column.header in _WHOLE and console.width >= _USUAL
         console.print(table)
     if not wide:
         _print_reasons(console, [row for rows in overview.values() for row in rows])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
@@ -11,17 +10,17 @@ import msgspec
 import yaml
 
 from flipop_core.cli.frame import BadInput
+from flipop_core.cli.manifests import Manifest, manifests, without
 from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, ROUTED_IP_ISSUERS, ROUTED_IPS
-from flipop_core.errors import ConfigError, ResourceInvalid
+from flipop_core.errors import ConfigError, ResourceInvalid, shortened
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import decode_issuer, decode_pool, decode_record_set, decode_routed_ip
 from flipop_core.resources.routed import RoutedIPIssuerSpec, RoutedIPSpec
 from flipop_core.resources.schema import spec_schema
-from flipop_core.resources.types import API_VERSION, FloatingIPPoolSpec, NodeDNSRecordSetSpec
+from flipop_core.resources.types import API_VERSION, GROUP, FloatingIPPoolSpec, NodeDNSRecordSetSpec
 from flipop_core.runtime.checks import check_pool, check_target_offline
 from flipop_core.runtime.poolrecords import record_type_of
 
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _MOST_PROBLEMS = 100
 
 
@@ -59,79 +58,92 @@ def _check(name: str, stream: IO[Any], registry: ProviderRegistry) -> Checked:
     resources = others = 0
     findings: list[Finding] = []
     try:
-        for root in yaml.compose_all(stream, Loader=_TextLoader):
-            for node in _items(root):
-                document = _constructed(node)
-                kind = document.get("kind") if isinstance(document, dict) else None
-                if not isinstance(document, dict) or document.get("apiVersion") != API_VERSION or kind not in _CHECKS:
-                    others += 1
-                    continue
+        for manifest in manifests(stream):
+            if isinstance(manifest.content, dict) and _is_ours(manifest.content):
                 resources += 1
-                findings += _findings(name, node, document, registry)
+                found = _findings(name, manifest, registry)
+                findings += sorted(found, key=lambda finding: finding.line)
+            else:
+                others += 1
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
         findings.append(Finding(name, line, "", f"no YAML: {getattr(error, 'problem', None) or error}"))
+    except RecursionError:
+        findings.append(Finding(name, 1, "", "it is nested too deeply"))
     return Checked(resources, others, tuple(findings[:_MOST_PROBLEMS]))
 
 
-def _items(root: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Yield a document, or the items of a List."""
-    if root is None:
-        return
-    document = _constructed(root)
-    if document is None:
-        return
-    if isinstance(document, dict) and document.get("kind") == "List":
-        items = _child(root, "items")
-        yield from items.value if isinstance(items, yaml.SequenceNode) else ()
-    else:
-        yield root
+def _is_ours(document: Mapping[str, Any]) -> bool:
+    group = str(document.get("apiVersion")).partition("/")[0]
+    return group == GROUP
 
 
-class _TextLoader(yaml.SafeLoader):
-    """Loads as the API server's clients do: a time stays the text that it is in JSON."""
-
-
-_TextLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _constructed(node: yaml.Node) -> Any:
-    return _TextLoader("").construct_document(node)
-
-
-def _findings(file: str, node: yaml.Node, document: Mapping[str, Any], registry: ProviderRegistry) -> Iterator[Finding]:
-    metadata = document.get("metadata")
+def _findings(file: str, manifest: Manifest, registry: ProviderRegistry) -> Iterator[Finding]:
+    document = manifest.content
+    kind, metadata = document.get("kind"), document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     identity = "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
-    resource = f"{document['kind']} {identity}".strip()
+    resource = f"{kind or ''} {identity}".strip()
 
     def finding(path: str, problem: str) -> Finding:
-        return Finding(file, _line_of(node, path), resource, problem)
+        return Finding(file, manifest.line_of(path), resource, problem)
 
-    if not metadata.get("name") and not metadata.get("generateName"):
+    for line, key in manifest.repeated_keys():
+        yield Finding(file, line, resource, f"{key}: it is there twice: remove one")
+    if document["apiVersion"] != API_VERSION:
+        yield finding("apiVersion", f"apiVersion: {shortened(document['apiVersion'])}: write {API_VERSION}")
+    elif kind not in _CHECKS:
+        yield finding("kind", f"kind: {shortened(kind)}: write one of {', '.join(_CHECKS)}")
+    elif not metadata.get("name") and not metadata.get("generateName"):
         yield finding("metadata", "metadata.name: it is required")
-        return
-    spec_type, check = _CHECKS[document["kind"]]
-    spec = document.get("spec")
-    if not isinstance(spec, dict):
+    elif not isinstance(document.get("spec"), dict):
         yield finding("spec", "spec: it is required")
-        return
-    for path in _unknown_fields(spec, spec_schema(spec_type), "spec"):
-        yield finding(path, f"{path}: there is no such field: correct its spelling, or remove it")
+    else:
+        problems = dict(_spec_problems(document, registry))
+        problems.setdefault("spec.provider", _provider_problem(document, registry))
+        for path, problem in problems.items():
+            if problem:
+                yield finding(path, problem)
+
+
+def _spec_problems(document: dict[str, Any], registry: ProviderRegistry) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a spec, as field and problem."""
+    spec_type, check = _CHECKS[document["kind"]]
+    for path in _unknown_fields(document["spec"], spec_schema(spec_type), "spec"):
+        yield path, f"{path}: there is no such field: correct its spelling, or remove it"
+    name = str(document["metadata"].get("name", ""))
+    left: dict[str, Any] | None = {**document, "metadata": {"name": name}, "status": {}}
+    first = True
+    # A check ends at the first problem; so what is wrong is left out, and the rest is checked again.
+    while left is not None:
+        try:
+            problem = check(msgspec.json.encode(left), registry)
+        except TypeError as error:
+            yield "spec", f"spec: it is no JSON: {error}"
+            return
+        except RecursionError:
+            yield "spec", "spec: it is no JSON: it is nested too deeply, or an alias in it leads back to it"
+            return
+        if problem is None:
+            return
+        path = problem.field if isinstance(problem, ResourceInvalid) else "spec"
+        rest = without(left, path) if path != "spec" else None
+        if first or rest is not None:  # else it lacks what has been left out
+            yield path, str(problem)
+        first, left = False, rest
+
+
+def _provider_problem(document: Mapping[str, Any], registry: ProviderRegistry) -> str:
+    """Return what is wrong with the provider, which the checks look at last, and not at all if much is missing."""
+    provider = document["spec"].get("provider")
+    if document["kind"] not in _WITH_PROVIDER or not isinstance(provider, str) or not provider:
+        return ""
     try:
-        body = msgspec.json.encode({**document, "metadata": {"name": str(metadata.get("name", ""))}, "status": {}})
-    except TypeError as error:
-        yield finding("spec", f"spec: it is no JSON: {error}")
-        return
-    problem = check(body, registry)
-    if isinstance(problem, ResourceInvalid):
-        yield finding(problem.field, str(problem))
-    elif problem is not None:
-        yield finding("spec", str(problem))
+        registry.ip_factory(provider)
+    except ConfigError as error:
+        return str(_unknown("spec.provider", provider, error))
+    return ""
 
 
 def _unknown_fields(value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
@@ -145,29 +157,6 @@ def _unknown_fields(value: object, schema: Mapping[str, Any], path: str) -> Iter
     elif isinstance(value, list) and "items" in schema:
         for index, member in enumerate(value):
             yield from _unknown_fields(member, schema["items"], f"{path}[{index}]")
-
-
-def _line_of(node: yaml.Node, path: str) -> int:
-    """Return the line of a field, or of the nearest one around it that is there."""
-    line = node.start_mark.line
-    for name, index in _STEP.findall(path):
-        if isinstance(node, yaml.MappingNode) and name:
-            found = next(((key, value) for key, value in node.value if key.value == name), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line, found[1]
-        elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
-            node = node.value[int(index)]
-            line = node.start_mark.line
-        else:
-            break
-    return line + 1
-
-
-def _child(node: yaml.Node, name: str) -> yaml.Node | None:
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    return next((value for key, value in node.value if key.value == name), None)
 
 
 def _check_pool(body: bytes, registry: ProviderRegistry) -> ConfigError | None:
@@ -221,6 +210,7 @@ def _unknown(field: str, value: str, error: ConfigError) -> ResourceInvalid:
     return ResourceInvalid(field, value, f"{error}: install its plugin, or name another")
 
 
+_WITH_PROVIDER = (FLOATING_IP_POOLS.kind, ROUTED_IP_ISSUERS.kind)
 _CHECKS: dict[str, tuple[type[msgspec.Struct], Callable[[bytes, ProviderRegistry], ConfigError | None]]] = {
     FLOATING_IP_POOLS.kind: (FloatingIPPoolSpec, _check_pool),
     NODE_DNS_RECORD_SETS.kind: (NodeDNSRecordSetSpec, _check_record_set),

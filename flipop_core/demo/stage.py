@@ -41,11 +41,13 @@ _STOP_SECONDS = 1.0
 class Stage:
     """The world of the demo; a context that runs the controller. ``speed`` divides how long the provider takes.
 
+    ``metrics_bind_addr`` (host:port) is where metrics and status page are served, nowhere unless given.
+
     The methods that change something act as kubelets, users and the vendor's control panel do: nothing tells the
     controller but its watches and its reads.
     """
 
-    def __init__(self, speed: float = 1.0) -> None:
+    def __init__(self, speed: float = 1.0, metrics_bind_addr: str = "") -> None:
         self.action_seconds = ACTION_SECONDS / speed
         self.recheck_seconds = RECHECK_SECONDS / speed
         self.api = InMemoryKubeAPI()
@@ -69,7 +71,9 @@ class Stage:
         self.cloud.zones.add_zone(ZONE)
         registry = ProviderRegistry({})
         registry.register(in_memory_factories(self.cloud), name=PROVIDER)
-        settings = Settings(metrics_bind_addr="", leader_election=False, recheck_seconds=self.recheck_seconds)
+        settings = Settings(
+            metrics_bind_addr=metrics_bind_addr, leader_election=False, recheck_seconds=self.recheck_seconds
+        )
         self._manager = Manager(self.api, registry, settings, elect=False)
 
     def __enter__(self) -> Self:
@@ -80,6 +84,11 @@ class Stage:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._manager.stop(_STOP_SECONDS)
+
+    @property
+    def server_port(self) -> int | None:
+        """The port on which metrics and status page are served, None for none."""
+        return self._manager.server_port
 
     def scene(self) -> Scene:
         """Look at everything."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from flipop_core.cluster import ROUTED_IPS
 from flipop_core.model import CreateRequest
+from flipop_core.plan.account import creation_left_behind, former_account
 from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
 from flipop_core.plan.assess import pool_addresses
 from flipop_core.plan.draft import Draft
 from flipop_core.plan.observed import Creation, PoolObservation, Verb, creation_request
 from flipop_core.resources import reasons
-from flipop_core.resources.types import family_of, pool_family
+from flipop_core.resources.types import PENDING_CREATION_ANNOTATION, family_of, pool_family
 
 SETTLE_SECONDS = 15.0
 """How long a creation whose answer was lost is looked for before it is certain that it made nothing: providers show a
@@ -87,6 +89,8 @@ def _create(draft: Draft, pending: CreateRequest, not_before: float) -> None:
     node = pending.provider_id
     if draft.observed.selection_unknown:
         draft.hold(reasons.READING, "the addresses that ipSelector selects are being read")
+    elif former_account(draft.observed):
+        draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that another account is named by now"))
     elif _differs(pending, creation_request(draft.observed, pending.claim, node, pending.known_addresses)):
         draft.act(RecordLedger(replace(draft.observed.ledger, pending=None), "that another address is needed by now"))
     elif node is not None and (not _is_free(draft, node) or not_before > draft.now + SETTLE_SECONDS):
@@ -102,7 +106,9 @@ def _differs(pending: CreateRequest, wanted: CreateRequest) -> bool:
 
 
 def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
-    if _may_call(draft, not_before):
+    if text := creation_left_behind(draft.observed):
+        draft.hold(reasons.ACCOUNT_CHANGED, text)
+    elif _may_call(draft, not_before):
         draft.act(FindCreated(pending))
 
 
@@ -111,6 +117,7 @@ def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> N
 
     One that only a write under way claims for this pool is not recorded yet.
     """
+    routed = draft.observed.key.kind == ROUTED_IPS.kind
     others = draft.observed.claims.keys() - {address for address in creation.found if draft.owns(address)}
     others |= set(pool_addresses(draft.observed))
     unclaimed = [address for address in creation.found if address not in others]
@@ -127,8 +134,9 @@ def _settle_found(draft: Draft, pending: CreateRequest, creation: Creation) -> N
     else:
         draft.hold(
             reasons.CREATION_AMBIGUOUS,
-            f"a creation's answer was lost, and several new addresses may be its result: {', '.join(unclaimed)}; add "
-            "the pool's own to spec.ips, or remove the annotation flipop.digitalocean.com/pending-creation if none is",
+            f"a creation's answer was lost, and several new addresses may be its result: {', '.join(unclaimed)}; "
+            f"{'name its own in spec.routedIP' if routed else 'add its own to spec.ips'}, or remove the annotation "
+            f"{PENDING_CREATION_ANNOTATION} if none is",
             until=look_at,
         )
 
@@ -146,15 +154,19 @@ def _record(draft: Draft, address: str) -> None:
     region = draft.observed.region
     if region and ledger.pending is not None:
         region = ledger.pending.region
-    recorded = replace(ledger, created=created, pending=None, region=region)
+    account = ledger.account or draft.observed.account
+    recorded = replace(ledger, created=created, pending=None, region=region, account=account)
     draft.act(RecordLedger(recorded, f"created address {address}"))
 
 
 def _begin(draft: Draft) -> None:
     observed = draft.observed
+    if observed.ledger.allocated and former_account(observed):
+        return  # the ledger tells of one account
     fresh = observed.inventory.read_at + FRESH_SECONDS >= draft.now and not observed.selection_unknown
     if fresh and (adopted := _adoptable(draft)):
         ledger = replace(observed.ledger, adopted=(*observed.ledger.adopted, *adopted), region=observed.region)
+        ledger = replace(ledger, account=observed.account)
         draft.act(RecordLedger(ledger, f"adopted {', '.join(adopted)}, found on the pool's nodes"))
         return
     creation = observed.memory.creation
@@ -165,7 +177,7 @@ def _begin(draft: Draft) -> None:
         return
     known = tuple(sorted(observed.inventory.records))
     request = creation_request(observed, observed.new_claim, _creation_node(draft), known)
-    ledger = replace(observed.ledger, pending=request)
+    ledger = replace(observed.ledger, pending=request, account=observed.account)
     draft.act(RecordLedger(ledger, "the intent to create an address", begins=True))
 
 

@@ -20,6 +20,7 @@ from flipop_core.plan.actions import Hold
 from flipop_core.plan.limits import Backoff, Gate, next_backoff
 from flipop_core.providers import ProviderCapabilities, RecordSet
 from flipop_core.resources import reasons
+from flipop_core.resources.parse import split_account
 
 _HERITAGE = "heritage=external-dns"
 _OWNER = "external-dns/owner="
@@ -31,7 +32,10 @@ _RECHECK_SECONDS = (2.0, 300.0)  # a name that holds foreign values is read agai
 
 
 class RecordName(msgspec.Struct, frozen=True, gc=False):
-    """Identity of a record set. ``name`` is an FQDN; ``zone`` as the resource names it."""
+    """Identity of a record set. ``name`` is an FQDN; ``zone`` as the resource names it.
+
+    ``provider`` is the account, as `flipop_core.resources.parse.account_name` has it.
+    """
 
     provider: str
     zone: str
@@ -55,13 +59,18 @@ class RecordName(msgspec.Struct, frozen=True, gc=False):
             name = f"_any{name[1:]}"
         return RecordName(self.provider, self.zone, f"{self.type.lower()}-{name}", "TXT")
 
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What two names of the same records have in common: one account may go by several Secrets."""
+        return split_account(self.provider)[0], self.name, self.type
+
     def is_same_set(self, other: RecordName) -> bool:
         """Whether both name the same records, as far as is known: a zone may be given by its name or by its ID.
 
         Two zones may hold records of one name: a public and a private one, or one and what is delegated from it.
         """
         same_zone = self.zone == other.zone or is_zone_id(self.zone) is not is_zone_id(other.zone)
-        return same_zone and (self.provider, self.name, self.type) == (other.provider, other.name, other.type)
+        return same_zone and self.identity == other.identity
 
 
 class Ownership(msgspec.Struct, frozen=True, gc=False):
@@ -220,11 +229,8 @@ def plan_record(observed: RecordObservation, now: float) -> RecordPlan:
 def owned_values(observed: RecordObservation) -> frozenset[str]:
     """Return the values in the record set that are ours: all of them without ownership, else those marked so."""
     current = observed.current.record_set
-    if current is None:
-        return frozenset()
-    if not observed.shared:
-        return frozenset(current.values)
-    return frozenset(current.values) & _marks(observed, ours=True)
+    values = frozenset(current.values if current is not None else ())
+    return values & _marks(observed, ours=True) if observed.shared else values
 
 
 def _plan_values(observed: RecordObservation, now: float) -> RecordPlan:
@@ -349,8 +355,7 @@ def _marked(observed: RecordObservation) -> dict[str, frozenset[str]]:
     """Return the marked values by owner ID."""
     marked: dict[str, set[str]] = {}
     if _uses_registry(observed):
-        registry = observed.registry.record_set
-        for text in registry.values if registry is not None else ():
+        for text in _registry_texts(observed):
             owner, values = _parse_text(text)
             if owner:
                 marked.setdefault(owner, set()).update(values)
@@ -376,8 +381,7 @@ def _strangers(observed: RecordObservation, mine: frozenset[str]) -> list[str]:
         return []
     current = observed.current.record_set
     if current is None and _uses_registry(observed) and not _own_texts(observed):
-        registry = observed.registry.record_set
-        texts = registry.values if registry is not None else ()
+        texts = _registry_texts(observed)
         return [f"the claim {shortened(text)}" for text in texts if _is_claim(text) and not _parse_text(text)[0]]
     return sorted(set(current.values) - mine - _marks(observed, ours=False)) if current is not None else []
 
@@ -388,15 +392,25 @@ def _registered(observed: RecordObservation) -> frozenset[str]:
     return _marked(observed).get(owner_id, frozenset())
 
 
+def _registry_texts(observed: RecordObservation) -> tuple[str, ...]:
+    present = observed.registry.record_set
+    return present.values if present is not None else ()
+
+
 def _own_texts(observed: RecordObservation) -> frozenset[str]:
     """Return the registry's strings that are ours, those with a former owner ID included."""
-    present = observed.registry.record_set
-    texts = present.values if present is not None else ()
-    return frozenset(text for text in texts if _parse_text(text)[0] in observed.owner_ids)
+    return frozenset(text for text in _registry_texts(observed) if _parse_text(text)[0] in observed.owner_ids)
+
+
+def _void_texts(observed: RecordObservation) -> frozenset[str]:
+    """Return the registry's strings of others whose values are removed: they would go on to change what they claim."""
+    if observed.ownership is None or not observed.ownership.exclusive:
+        return frozenset()
+    return frozenset(filter(_is_claim, _registry_texts(observed))) - _own_texts(observed)
 
 
 def _is_registry_so(observed: RecordObservation, desired: frozenset[str]) -> bool:
-    texts = _own_texts(observed)
+    texts = _own_texts(observed) | _void_texts(observed)
     if observed.ownership is None:
         return not texts
     owners = {_parse_text(text)[0] for text in texts}
@@ -404,12 +418,13 @@ def _is_registry_so(observed: RecordObservation, desired: frozenset[str]) -> boo
 
 
 def _registry_action(observed: RecordObservation, values: frozenset[str]) -> RecordAction:
-    """Write our own TXT strings, or remove them where ownership has ended; those of other owners stay."""
+    """Write our own TXT strings, or remove them where ownership has ended; those of others go with their values."""
     name, ours = observed.name.registry, _own_texts(observed)
     if observed.ownership is None:
         return DeleteRecordSet(name, ours)
     texts = _texts(observed.ownership.owner_id, values)
-    return EnsureRecordSet(name, RecordSet(name.name, "TXT", observed.ttl_seconds, texts), ours | frozenset(texts))
+    scope = ours | _void_texts(observed) | frozenset(texts)
+    return EnsureRecordSet(name, RecordSet(name.name, "TXT", observed.ttl_seconds, texts), scope)
 
 
 def _texts(owner_id: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -25,6 +25,9 @@ class Fitness(msgspec.Struct, frozen=True, gc=False):
     changes_in_seconds: float | None = None
 
 
+_FIT = Fitness()
+
+
 class Trouble(msgspec.Struct, frozen=True, gc=False):
     """One of the things that keep a node from being fit. ``since`` is RFC 3339, empty when nothing tells."""
 
@@ -51,6 +54,8 @@ def fitness(node: NodeView, match: Match, ready_pod_nodes: Collection[str], wall
     """Judge one node. ``wall_seconds`` is Unix time, for tolerations that end."""
     for trouble in troubles(node, match, ready_pod_nodes, wall_seconds):
         return Fitness(trouble.problem)
+    if not node.taints:
+        return _FIT
     tolerated = (_tolerated_seconds(taint, match.tolerations, wall_seconds) for taint in node.taints)
     return Fitness("", min((seconds for seconds in tolerated if seconds is not None), default=None))
 
@@ -119,8 +124,8 @@ def _tolerated_seconds(taint: Taint, tolerations: Iterable[Toleration], wall_sec
     for toleration in tolerations:
         if not tolerates(toleration, taint):
             continue
-        if toleration.toleration_seconds is None or not taint.time_added:
+        added = unix_seconds(taint.time_added)
+        if toleration.toleration_seconds is None or added is None:
             return None
-        added = dt.datetime.fromisoformat(taint.time_added).timestamp()
         longest = max(longest, added + toleration.toleration_seconds - wall_seconds)
     return longest

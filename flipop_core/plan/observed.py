@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from flipop_core.cluster import ROUTED_IPS
 from flipop_core.model import AddressRecord, CreateRequest, Key, NodeView
 from flipop_core.plan.limits import Backoff, Gate
 from flipop_core.providers import ProviderCapabilities
@@ -95,8 +96,9 @@ class PoolMemory(msgspec.Struct, frozen=True):
     are addresses of which the provider has said so in answer to a deletion: a read may only be older than they are.
     ``moves`` are those of the last minute. ``fit_before`` is when nodes (provider IDs) were last seen to be fit,
     ``written_off`` those that are missing and not waited for since the spec was edited, ``edited`` whether it has been
-    since the last plan. ``noticed`` is when it was first
-    seen what keeps a node from being fit, by node name and cause (Unix time).
+    since the last plan. ``noticed`` is when it was first seen what keeps a node from being fit, by node name and cause
+    (Unix time), ``noticed_ready`` as `flipop_core.plan.recovery.notice_ready` returns it. ``former`` are addresses that
+    the spec does not name any more, each with the node (provider ID) that it was put on.
     """
 
     addresses: Mapping[str, Backoff] = {}
@@ -110,8 +112,10 @@ class PoolMemory(msgspec.Struct, frozen=True):
     moves: tuple[Move, ...] = ()
     fit_before: Mapping[str, float] = {}
     written_off: frozenset[str] = frozenset()
+    former: Mapping[str, str] = {}
     edited: bool = False
     noticed: Mapping[tuple[str, str], float] = {}
+    noticed_ready: Mapping[tuple[str, str], float] = {}
 
 
 class PoolObservation(msgspec.Struct, frozen=True):
@@ -137,7 +141,8 @@ class PoolObservation(msgspec.Struct, frozen=True):
     name.
     ``graces`` are unfit nodes that may recover, by provider ID; ``unsteady`` until when nodes have not been Ready for
     long enough for an address to move there. ``stale_watch`` says that what is known of nodes or pods is old.
-    ``process_moves`` is the process's own limit, None for no limit.
+    ``process_moves`` is the process's own limit, None for no limit. ``account`` is the present account as ledgers name
+    it, empty where they need not.
     """
 
     key: Key
@@ -178,10 +183,16 @@ class PoolObservation(msgspec.Struct, frozen=True):
     stale_watch: str = ""
     process_moves: MoveBudget | None = None
     cluster: str = ""
+    account: str = ""
 
     def owns(self, address: str) -> bool:
         """Whether no other resource was first to use the address."""
         return self.claims.get(address, self.key) == self.key
+
+    @property
+    def noun(self) -> str:
+        """What messages call it."""
+        return "RoutedIP" if self.key.kind == ROUTED_IPS.kind else "pool"
 
     @property
     def selection_unknown(self) -> bool:

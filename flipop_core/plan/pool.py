@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from flipop_core.plan.account import is_left_behind, plan_account
 from flipop_core.plan.actions import (
     AnnotateNode,
     AssignAddress,
@@ -51,6 +52,7 @@ def plan_pool(observed: PoolObservation, now: float) -> Plan:
         if observed.spec.reclaim_policy == "Delete":
             _plan_surplus(draft, draft.assessment.surplus)
     plan_region(draft)
+    plan_account(draft)
     _plan_annotations(draft)
     return draft.plan()
 
@@ -59,7 +61,9 @@ def elsewhere_text(observed: PoolObservation) -> str:
     """Say which nodes are fit but in another region than the pool's account."""
     nodes = [f"{name} in {region}" for name, region in sorted(observed.elsewhere.items())]
     more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
-    return f"the pool's region is {observed.region}; nodes in others are left out: {', '.join(nodes[:5])}{more}"
+    return (
+        f"the {observed.noun}'s region is {observed.region}; nodes in others are left out: {', '.join(nodes[:5])}{more}"
+    )
 
 
 def wants_finalizer(spec: FloatingIPPoolSpec) -> bool:
@@ -161,27 +165,34 @@ def _cool_off_ends(observed: PoolObservation) -> float:
 
 
 def _make_room(draft: Draft, state: AddressState) -> None:
-    """Free a fit node that holds nothing but a disabled address of this pool; else say that nodes are missing."""
+    """Free a fit node that holds an address that is disabled, or was named before; else say that nodes are missing."""
     memory, reserved = draft.observed.memory, draft.observed.reserved_nodes
     candidates = {node.provider_id for node in draft.assessment.candidates} - reserved
-    for other in draft.assessment.surplus:
-        if other.provider_id is None or other.provider_id not in candidates or not _evictable(other):
+    for address, provider_id in _evictable(draft):
+        if provider_id not in candidates:
             continue
-        backoff = memory.addresses.get(other.address)
+        backoff = memory.addresses.get(address)
         if backoff is not None and backoff.not_before > draft.now:
             draft.look_at(backoff.not_before)
         elif (gate := draft.closed("unassign")) is not None:
             draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
             return
-        elif draft.unassign(other.address, other.provider_id, f"{state.address} needs the node"):
+        elif draft.unassign(address, provider_id, f"{state.address} needs the node"):
             return
     draft.hold(reasons.NO_FREE_NODE, "no fit node is free for it", address=state.address)
     if draft.observed.unasked_nodes:
         draft.reread_all()  # one of them may have more room than any node is sure to have
 
 
-def _evictable(state: AddressState) -> bool:
-    return state.known and state.state == "disabled" and not state.error
+def _evictable(draft: Draft) -> list[tuple[str, str]]:
+    """Return the addresses that have to leave their node when that is needed, each with the node's provider ID."""
+    surplus = [
+        (state.address, state.provider_id)
+        for state in draft.assessment.surplus
+        if state.provider_id is not None and state.known and state.state == "disabled" and not state.error
+    ]
+    unread = draft.observed.inventory.unread
+    return surplus + [each for each in sorted(draft.observed.memory.former.items()) if each[0] not in unread]
 
 
 def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
@@ -191,7 +202,7 @@ def _plan_surplus(draft: Draft, surplus: tuple[AddressState, ...]) -> None:
     for state in surplus:
         if state.address not in created or not state.known or state.state == "in-progress":
             continue
-        if not draft.owns(state.address):
+        if not draft.owns(state.address) or is_left_behind(draft.observed, state.address):
             continue
         if state.missing and state.address in draft.observed.memory.deleted:
             gone.append(state.address)
@@ -210,12 +221,22 @@ def _plan_release(draft: Draft, state: AddressState) -> None:
         draft.hold(gate.reason, gate.message, address=state.address, until=gate.not_before)
     elif backoff is not None and backoff.not_before > draft.now:
         draft.hold(reasons.RETRYING, backoff.error, address=state.address, until=backoff.not_before)
+    elif _serves_alone(draft, state):
+        draft.hold(reasons.REPLACING, "it stays until another one is active", address=state.address)
     elif state.address in draft.observed.published:
         draft.hold(reasons.PUBLISHED, "it is in DNS, and is given back when it has left", address=state.address)
     elif state.provider_id is not None:
         draft.unassign(state.address, state.provider_id, "it is to be deleted")
     else:
         draft.act(DeleteAddress(state.address))
+
+
+def _serves_alone(draft: Draft, state: AddressState) -> bool:
+    """Whether the address is on a fit node and none of those that are to be used instead is active yet."""
+    enabled = draft.assessment.enabled
+    if draft.observed.deleting or not enabled or any(each.state == "active" for each in enabled):
+        return False
+    return any(node.provider_id == state.provider_id for node in draft.assessment.candidates)
 
 
 def _plan_deletion(draft: Draft) -> None:
@@ -228,6 +249,7 @@ def _plan_deletion(draft: Draft) -> None:
         draft.assessment = nothing_wanted
         _plan_reads(draft)
         plan_creation(draft)
+        plan_account(draft)
         _plan_surplus(draft, tuple(replace(state, enabled=False) for state in nothing_wanted.addresses))
         _plan_annotations(draft)
         if reclaim_unfinished(observed):

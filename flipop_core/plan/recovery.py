@@ -32,14 +32,31 @@ def notice(
 ) -> Mapping[tuple[str, str], float]:
     """Return since when it has been known what keeps nodes from being fit, by node name and cause, in Unix time.
 
-    It counts where nothing in the cluster tells when that began. ``before`` is what was returned last.
+    It counts where nothing in the cluster tells when that began. ``before`` is what was returned last; the clock may
+    have been set back since, and then it has been known since now.
     """
     if periods == _NEVER:
         return {}
     return {
-        (node.name, trouble.cause): before.get((node.name, trouble.cause), wall)
+        (node.name, trouble.cause): min(before.get((node.name, trouble.cause), wall), wall)
         for node in nodes
         for trouble in troubles(node, match, ready_pod_nodes, wall)
+    }
+
+
+def notice_ready(
+    nodes: Iterable[NodeView], seconds: float, before: Mapping[tuple[str, str], float], wall: float
+) -> Mapping[tuple[str, str], float]:
+    """Return since when nodes have been known to be Ready that do not credibly tell it, in Unix time.
+
+    By node name and what the node tells; what has not been believed once is not later. ``before`` is what was returned
+    last, ``seconds`` is stabilizationSeconds.
+    """
+    told = ((node.name, node.ready_since) for node in nodes if seconds and node.ready)
+    return {
+        each: min(before.get(each, wall), wall)
+        for each in told
+        if each in before or _believed(unix_seconds(each[1]), wall) is None
     }
 
 
@@ -79,11 +96,19 @@ def graces(
     return found
 
 
-def unsteady(nodes: Iterable[NodeView], seconds: float, *, wall: float, now: float) -> dict[str, float]:
-    """Return until when (monotonic seconds) nodes have not been Ready for ``seconds``, by provider ID."""
+def unsteady(
+    nodes: Iterable[NodeView], seconds: float, noticed: Mapping[tuple[str, str], float], *, wall: float, now: float
+) -> dict[str, float]:
+    """Return until when (monotonic seconds) nodes have not been Ready for ``seconds``, by provider ID.
+
+    ``noticed`` is as `notice_ready` returns it.
+    """
     if not seconds:
         return {}
-    since = {node.provider_id: _believed(unix_seconds(node.ready_since), wall) for node in nodes}
+    since = {
+        node.provider_id: noticed.get((node.name, node.ready_since), _believed(unix_seconds(node.ready_since), wall))
+        for node in nodes
+    }
     ends = {provider_id: moment + seconds for provider_id, moment in since.items() if moment is not None}
     return {provider_id: now + moment - wall for provider_id, moment in ends.items() if moment > wall}
 

@@ -18,12 +18,14 @@ from flipop_core.resources.statuses import (
     NodeDNSRecordSetStatus,
     RecordStatus,
 )
+from flipop_core.resources.types import family_of, pool_family
 
 _HOLD_ORDER = (
     reasons.ACCESS_DENIED,
     reasons.RATE_LIMITED,
     reasons.PROVIDER_UNAVAILABLE,
     reasons.READ_FAILED,
+    reasons.ACCOUNT_CHANGED,
     reasons.SERVICE_NOT_FOUND,
     reasons.FIREWALL_NOT_FOUND,
     reasons.FIREWALL_FAILED,
@@ -220,16 +222,16 @@ def _trouble(observed: PoolObservation, assessment: Assessment, plan: Plan) -> T
         return Trouble(reasons.PAUSED, holds[reasons.PAUSED].message)
     if reasons.NO_REACHABLE_PORT in holds:
         return Trouble(reasons.NO_REACHABLE_PORT, holds[reasons.NO_REACHABLE_PORT].message, failure=True)
-    return _waits(assessment, holds) or _incomplete(observed, assessment)
+    return _waits(observed, assessment, holds) or _incomplete(observed, assessment)
 
 
-def _waits(assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
+def _waits(observed: PoolObservation, assessment: Assessment, holds: Mapping[str, Hold]) -> Trouble | None:
     """Find what addresses wait for."""
     idle = [state.address for state in assessment.enabled if state.state in ("no-match", "unassigned")]
     if reasons.NO_READY_ENDPOINT in holds:
         return Trouble(reasons.NO_READY_ENDPOINT, holds[reasons.NO_READY_ENDPOINT].message)
     if reasons.NO_FREE_NODE in holds:
-        text = _no_free_node(assessment, idle)
+        text = _no_free_node(observed, assessment, idle)
         return Trouble(
             reasons.NO_FREE_NODE,
             f"{text}; {holds[reasons.OTHER_REGION].message}" if reasons.OTHER_REGION in holds else text,
@@ -261,10 +263,20 @@ def _hold_message(hold: Hold) -> str:
     return f"{hold.address}: {hold.message}" if hold.address else hold.message
 
 
-def _no_free_node(assessment: Assessment, idle: list[str]) -> str:
+def _no_free_node(observed: PoolObservation, assessment: Assessment, idle: list[str]) -> str:
     fit = len(assessment.candidates)
     nodes = f"{_counted(fit, 'node is', 'nodes are')} fit{', none of them is free' if fit else ''}"
-    return f"{len(idle)} of {assessment.desired} addresses have no node: {nodes}"
+    return f"{len(idle)} of {assessment.desired} addresses have no node: {nodes}{_unused(observed, assessment)}"
+
+
+def _unused(observed: PoolObservation, assessment: Assessment) -> str:
+    """Name an address that takes a fit node up and that no resource uses, or a node that cannot be told, if any."""
+    for node in assessment.candidates:
+        for address in assessment.occupants.get(node.provider_id, ()):
+            if address not in observed.claims and family_of(address) == pool_family(observed.spec):
+                return f"; node {node.name} holds {address}, which no resource uses: take it off that node"
+    unnamed = sorted(node.name for node in observed.candidates if not node.provider_id)
+    return f"; node {unnamed[0]} is left out, since it has no spec.providerID yet" if unnamed else ""
 
 
 def _counted(count: int, one: str, many: str) -> str:

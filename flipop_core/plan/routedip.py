@@ -116,7 +116,17 @@ def _moves(addresses: PoolObservation, plan: Plan, now: float) -> dict[str, str]
     for action in plan.actions:
         if isinstance(action, CreateAddress) and action.request.provider_id is not None:
             moves[action.request.claim] = action.request.provider_id
-    return moves
+    return moves | _making_room(addresses, plan)
+
+
+def _making_room(addresses: PoolObservation, plan: Plan) -> dict[str, str]:
+    """Return the addresses that leave their fit nodes so that this one can come there: a part of its move."""
+    enabled = assess(addresses).enabled
+    if not enabled or all(state.state == "active" for state in enabled):
+        return {}
+    own, fit = {state.address for state in enabled}, {node.provider_id for node in addresses.candidates}
+    leaving = (action for action in plan.actions if isinstance(action, UnassignAddress))
+    return {each.address: each.provider_id for each in leaving if each.address not in own and each.provider_id in fit}
 
 
 def _explained(observed: RoutedIPObservation, plan: Plan, now: float) -> Plan:

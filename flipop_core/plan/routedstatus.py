@@ -70,6 +70,20 @@ def _issuer_problem(view: RoutedIPView, issuer: IssuerView | None) -> ResourceIn
     return None
 
 
+_FIELDS = {
+    "spec.ips[0]": "spec.routedIP",
+    "spec.ipFamily": "spec.routedIP",
+    "spec.region": "region of the RoutedIPIssuer",
+}
+"""Where a RoutedIP has what is a field of a pool's spec."""
+
+
+def as_routed(problem: ResourceInvalid) -> ResourceInvalid:
+    """Return what is wrong with the pool of one in the words of a RoutedIP."""
+    field = _FIELDS.get(problem.field, problem.field)
+    return ResourceInvalid(field, problem.value, problem.mend.replace("pool", "RoutedIP"), reason=problem.reason)
+
+
 def routed_ip_status(
     status: FloatingIPPoolStatus,
     ports: Iterable[ReachedPort],

@@ -26,6 +26,7 @@ from flipop_core.resources.schema import spec_schema
 from flipop_core.resources.statuses import FloatingIPPoolStatus, NodeDNSRecordSetStatus
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
+    ALLOCATED_ACCOUNT_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
@@ -62,13 +63,15 @@ class AddressLedger(msgspec.Struct, frozen=True, gc=False):
     """Addresses a pool has beyond ``spec.ips``, as its annotations record them.
 
     ``created`` came from `create`, ``adopted`` were found on its nodes; ``pending`` is a creation that was begun.
-    ``region`` is that of the account they are in, empty where one account serves all regions.
+    ``region`` is that of the account they are in, empty where one account serves all regions. ``account`` is that
+    account as `account_name` has it, empty for not known.
     """
 
     created: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
     pending: CreateRequest | None = None
     region: str = ""
+    account: str = ""
 
     @property
     def allocated(self) -> tuple[str, ...]:
@@ -81,6 +84,7 @@ class AddressLedger(msgspec.Struct, frozen=True, gc=False):
             ALLOCATED_IPS_ANNOTATION: ",".join(self.allocated),
             ADOPTED_IPS_ANNOTATION: ",".join(self.adopted) or None,
             ALLOCATED_REGION_ANNOTATION: self.region or None,
+            ALLOCATED_ACCOUNT_ANNOTATION: self.account or None,
             PENDING_CREATION_ANNOTATION: msgspec.json.encode(self.pending).decode() if self.pending else None,
         }
 
@@ -245,6 +249,17 @@ def entries_annotation(entries: tuple[FirewallEntries, ...]) -> dict[str, str | 
     return {FIREWALL_ENTRIES_ANNOTATION: msgspec.json.encode(kept).decode()}
 
 
+def account_name(provider: str, credentials: str) -> str:
+    """Return an account, whatever its region: its provider and, but for the environment's, ``@`` and its Secret."""
+    return f"{provider}@{credentials}" if credentials else provider
+
+
+def split_account(name: str) -> tuple[str, str]:
+    """Return provider and Secret of an account by its `account_name`, the Secret empty for the environment."""
+    provider, _, secret = name.partition("@")
+    return provider, secret
+
+
 def canonical_address(text: str) -> str:
     """Return the one spelling of an IPv4 or IPv6 address. Raises ValueError, also for one with a zone index."""
     if "%" in text:
@@ -403,11 +418,16 @@ def _parse_ledger(
         adopted=adopted,
         pending=pending,
         region=_region(annotations.get(ALLOCATED_REGION_ANNOTATION, "").strip()),
+        account=_account(annotations.get(ALLOCATED_ACCOUNT_ANNOTATION, "").strip()),
     )
 
 
 def _region(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) else ""  # likewise, what is no region names none
+
+
+def _account(text: str) -> str:
+    return text if re.fullmatch(r"[^\s@]{1,63}(@[a-z0-9./-]{3,317})?", text) else ""  # likewise
 
 
 def _addresses(texts: Iterable[str]) -> tuple[str, ...]:

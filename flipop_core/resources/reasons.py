@@ -102,6 +102,12 @@ REGION_CHANGED = _reason(
     "spec.region was changed of a pool that has addresses.",
     "Set it back; make a pool for the new region.",
 )
+ACCOUNT_CHANGED = _reason(
+    "AccountChanged",
+    "CEP",
+    "Another account is named than the one in which the addresses were created: none of them is given up.",
+    "Name the former account again, or give the addresses back there and remove them from the annotation.",
+)
 ISSUER_NOT_FOUND = _reason("IssuerNotFound", "C", "There is no such RoutedIPIssuer.", "Create it, or name another.")
 ISSUER_INVALID = _reason("IssuerInvalid", "C", "The RoutedIPIssuer cannot be acted on.", "Correct the issuer.")
 IN_USE = _reason(
@@ -151,7 +157,7 @@ ASSIGNMENT_FAILED = _reason(
     "AssignmentFailed", "C", "Putting an address on a node failed; it is tried again.", "See the message."
 )
 ADDRESS_NOT_FOUND = _reason(
-    "AddressNotFound", "C", "The provider has no such address.", "Correct the field that is named."
+    "AddressNotFound", "CE", "The provider has no such address.", "Correct the field that is named."
 )
 ADDRESS_ERROR = _reason("AddressError", "C", "Something is wrong with one address.", "See the message.")
 QUOTA_EXCEEDED = _reason(
@@ -181,6 +187,7 @@ NO_FREE_NODE = _reason(
     "There are more addresses than fit nodes to hold them.",
     "Add nodes that match, or lower desiredIPs.",
 )
+REPLACING = _reason("Replacing", "P", "An address stays until the one that takes its place is active.")
 OTHER_REGION = _reason("OtherRegion", "P", "Nodes of other regions are left out.", "Make a pool for each region.")
 PAUSED = _reason("Paused", "CEP", "spec.paused is true: nothing is done.", "Set it to false to go on.")
 GRACE = _reason(

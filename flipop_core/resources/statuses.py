@@ -53,7 +53,7 @@ class IPStatus(Resource, frozen=True):
 class RecordStatus(Resource, frozen=True):
     """A DNS record set that the object keeps, or has kept and still has to remove."""
 
-    provider: Annotated[str, Meta(description="DNS provider.")]
+    provider: Annotated[str, Meta(description="DNS provider, with @ and its Secret where an issuer names one.")]
     zone: Annotated[str, Meta(description="Zone, as the spec names it.")]
     name: Annotated[str, Meta(description="Fully qualified name.")]
     type: Annotated[str, Meta(description="A or AAAA.")]

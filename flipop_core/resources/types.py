@@ -20,6 +20,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 ALLOCATED_IPS_ANNOTATION = f"{GROUP}/allocated-ips"
 ADOPTED_IPS_ANNOTATION = f"{GROUP}/adopted-ips"
 ALLOCATED_REGION_ANNOTATION = f"{GROUP}/allocated-region"
+ALLOCATED_ACCOUNT_ANNOTATION = f"{GROUP}/allocated-account"
 PENDING_CREATION_ANNOTATION = f"{GROUP}/pending-creation"
 RECLAIM_FINALIZER = f"{GROUP}/reclaim"
 
@@ -29,7 +30,8 @@ _LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_PREFIX = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_KEY = f"({_LABEL_PREFIX}/)?{_LABEL_NAME}"
 _LABEL_VALUES = rf"\(\s*({_LABEL_NAME})?(\s*,\s*({_LABEL_NAME})?)*\s*\)"
-_REQUIREMENT = rf"(!\s*{_LABEL_KEY}|{_LABEL_KEY}(\s*(==?|!=)\s*({_LABEL_NAME})?|\s+(not)?in\s*{_LABEL_VALUES})?)"
+_OPERATION = rf"\s*(==?|!=)\s*({_LABEL_NAME})?|\s*[<>]\s*[0-9]{{1,18}}|\s+(not)?in\s*{_LABEL_VALUES}"
+_REQUIREMENT = rf"(!\s*{_LABEL_KEY}|{_LABEL_KEY}({_OPERATION})?)"
 LABEL_SELECTOR_PATTERN = rf"^\s*({_REQUIREMENT}(\s*,\s*{_REQUIREMENT})*)?\s*$"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from flipop_core.config import Settings
 from flipop_core.errors import ConfigError, FlipopError
@@ -20,29 +20,20 @@ from flipop_core.plan.limits import Gate
 from flipop_core.plan.observed import Inventory
 from flipop_core.providers import RateLimit, ReportsRateLimit
 from flipop_core.registry import ProviderRegistry, Role
-from flipop_core.runtime.accounts import Account, AccountListener, Demand
+from flipop_core.resources.parse import account_name, split_account
+from flipop_core.runtime.accounts import Account, AccountContext, P, account_key
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.dnsaccounts import DNSAccount
 from flipop_core.runtime.firewallaccounts import FirewallAccount
+from flipop_core.runtime.ipaccounts import AccountListener, Demand, IPAccount
 from flipop_core.runtime.leader import Fence
 from flipop_core.runtime.metrics import Metrics
-from flipop_core.runtime.verification import Verifiable, Verification
+from flipop_core.runtime.verification import Verification
 from flipop_core.runtime.workqueue import WorkQueue
 
-_KIND = "Account"
-
-_Provider = TypeVar("_Provider", bound=Verifiable)
-_Provider_contra = TypeVar("_Provider_contra", contravariant=True)
+_AnyAccount = IPAccount | DNSAccount | FirewallAccount
 
 _log = get_logger(__name__)
-
-
-class _Caller(Protocol[_Provider_contra]):
-    """An account whose calls can be made through another provider object."""
-
-    def use(self, provider: _Provider_contra) -> None: ...
-
-    def accepted(self) -> None: ...
 
 
 class Listener(AccountListener, Protocol):
@@ -81,62 +72,51 @@ class AccountBook:
         secret_values: Callable[[str], Mapping[str, str]],
     ) -> None:
         self._registry = registry
-        self._settings = settings
-        self._lock = lock
-        self._fence = fence
+        self._context = AccountContext(
+            lock, fence, metrics, clocks.monotonic, clocks.jitter, settings.provider_timeout_seconds
+        )
+        self._recheck_seconds = settings.recheck_seconds
         self._queue = queue
         self._clocks = clocks
-        self._metrics = metrics
         self._verification = verification
         self._secret_values = secret_values
-        self._ip: dict[Key, Account] = {}
+        self._ip: dict[Key, IPAccount] = {}
         self._dns: dict[str, DNSAccount] = {}
         self._firewall: dict[AccountRef, FirewallAccount] = {}
         self._providers: dict[tuple[Role, AccountRef], object] = {}
 
-    def ip(self, ref: AccountRef) -> Account:
+    def ip(self, ref: AccountRef) -> IPAccount:
         """Return an account with addresses. Raises ConfigError."""
-        key = _key_of(ref)
+        key = account_key(ref)
         account = self._ip.get(key)
         if account is None:
             provider = self._registry.ip_provider(ref.provider, region=ref.region, credentials=self._credentials(ref))
-            account = self._ip[key] = Account(
+            account = self._ip[key] = IPAccount(
                 ref,
                 provider,
-                lock=self._lock,
-                fence=self._fence,
+                self._context,
                 listener=self.listener,
                 demand=self.demand_of(ref),
-                clock=self._clocks.monotonic,
-                jitter=self._clocks.jitter,
                 wake_at=lambda moment: self._queue.add_after(key, max(0.0, moment - self._clocks.monotonic())),
-                metrics=self._metrics,
-                timeout_seconds=self._settings.provider_timeout_seconds,
             )
-            self._queue.add_after(key, self._settings.recheck_seconds)
-            self._providers["ip", ref] = provider
-            self._verification.use("ip", ref, provider, account.accepted)
+            self._queue.add_after(key, self._recheck_seconds)
+            self._verify("ip", ref, provider, account)
         return account
 
     def dns(self, name: str) -> DNSAccount:
-        """Return an account with zones. Raises ConfigError."""
+        """Return an account with zones by its `account_name`. Raises ConfigError."""
         account = self._dns.get(name)
         if account is None:
-            provider = self._registry.dns_provider(name)
+            ref = dns_ref(name)
+            provider = self._registry.dns_provider(ref.provider, credentials=self._credentials(ref))
             account = self._dns[name] = DNSAccount(
-                name,
+                ref.provider,
                 provider,
-                lock=self._lock,
-                fence=self._fence,
+                self._context,
                 wake=lambda key: self._queue.add(key, urgent=True),
-                clock=self._clocks.monotonic,
-                jitter=self._clocks.jitter,
-                metrics=self._metrics,
-                timeout_seconds=self._settings.provider_timeout_seconds,
                 changed=self.record_changed,
             )
-            self._providers["dns", AccountRef(name)] = provider
-            self._verification.use("dns", AccountRef(name), provider, account.accepted)
+            self._verify("dns", ref, provider, account)
         return account
 
     def firewall(self, ref: AccountRef) -> FirewallAccount:
@@ -149,23 +129,17 @@ class AccountBook:
             account = self._firewall[ref] = FirewallAccount(
                 ref.provider,
                 provider,
-                lock=self._lock,
-                fence=self._fence,
+                self._context,
                 wake=self._wake,
                 refused=self.listener.firewall_refused,
-                clock=self._clocks.monotonic,
-                jitter=self._clocks.jitter,
-                metrics=self._metrics,
-                timeout_seconds=self._settings.provider_timeout_seconds,
                 changed=self.listener.firewall_changed,
             )
-            self._providers["firewall", ref] = provider
-            self._verification.use("firewall", ref, provider, account.accepted)
+            self._verify("firewall", ref, provider, account)
         return account
 
-    def known_ip(self, ref: AccountRef) -> Account | None:
+    def known_ip(self, ref: AccountRef) -> IPAccount | None:
         """Return an account with addresses if it has been built."""
-        return self._ip.get(_key_of(ref))
+        return self._ip.get(account_key(ref))
 
     def known_firewall(self, ref: AccountRef) -> FirewallAccount | None:
         """Return an account with firewalls if it has been built."""
@@ -195,18 +169,13 @@ class AccountBook:
 
     def gate(self, role: Role, ref: AccountRef) -> Gate:
         """Return the gate that keeps calls to an account back the longest, an open one if it has not been built."""
-        account: Account | DNSAccount | FirewallAccount | None = None
-        match role:
-            case "ip":
-                account = self.known_ip(ref)
-            case "dns":
-                account = self._dns.get(ref.provider)
-            case "firewall":
-                account = self.known_firewall(ref)
-        gates = [Gate()] if account is None else [account.gate]
-        if isinstance(account, Account):
-            gates += (account.read_gate, *account.denied.values())
-        return max(gates, key=lambda gate: gate.not_before)
+        accounts: dict[Role, _AnyAccount | None] = {
+            "ip": self.known_ip(ref),
+            "dns": self._dns.get(account_name(ref.provider, ref.credentials)),
+            "firewall": self.known_firewall(ref),
+        }
+        account = accounts[role]
+        return account.last_gate if account is not None else Gate()
 
     def use_credentials(self, secret: str, values: Mapping[str, str]) -> None:
         """Make calls with the new values of a Secret from now on; those it no longer suffices for keep the old ones."""
@@ -216,14 +185,17 @@ class AccountBook:
         for ref, firewall in self._firewall.items():
             if ref.credentials == secret:
                 self._use("firewall", ref, values, self._registry.firewall_provider, firewall)
+        for name, dns in self._dns.items():
+            if dns_ref(name).credentials == secret:
+                self._use("dns", dns_ref(name), values, self._registry.dns_provider, dns)
 
     def _use(
         self,
         role: Role,
         ref: AccountRef,
         values: Mapping[str, str],
-        build: Callable[..., _Provider],
-        account: _Caller[_Provider],
+        build: Callable[..., P],
+        account: Account[P],
     ) -> None:
         try:
             provider = build(ref.provider, region=ref.region, credentials=values)
@@ -231,6 +203,10 @@ class AccountBook:
             _log.warning("credentials cannot be used", account=str(ref), role=role, problem=str(problem))
             return
         account.use(provider)
+        self._verify(role, ref, provider, account)
+
+    def _verify(self, role: Role, ref: AccountRef, provider: P, account: Account[P]) -> None:
+        """Have the credentials verified of a provider whose account makes its calls through it from now on."""
         self._providers[role, ref] = provider
         self._verification.use(role, ref, provider, account.accepted)
 
@@ -245,7 +221,7 @@ class AccountBook:
         if account is None:
             return
         now = self._clocks.monotonic()
-        moment = account.tick(key, now, self._settings.recheck_seconds * self._clocks.recheck_jitter())
+        moment = account.tick(key, now, self._recheck_seconds * self._clocks.recheck_jitter())
         self._queue.add_after(key, max(0.0, moment - now))
 
     def close(self, deadline: float) -> bool:
@@ -255,7 +231,7 @@ class AccountBook:
             clean &= account.close(max(0.0, deadline - self._clocks.monotonic()))
         return clean
 
-    def _all(self) -> list[Account | DNSAccount | FirewallAccount]:
+    def _all(self) -> list[_AnyAccount]:
         return [*self._ip.values(), *self._dns.values(), *self._firewall.values()]
 
     def _credentials(self, ref: AccountRef) -> Mapping[str, str] | None:
@@ -268,5 +244,7 @@ class AccountBook:
             self._queue.add(key, urgent=True)
 
 
-def _key_of(ref: AccountRef) -> Key:
-    return Key(_KIND, "", str(ref))
+def dns_ref(name: str) -> AccountRef:
+    """Return an account with zones from its `account_name`. They are of no region."""
+    provider, secret = split_account(name)
+    return AccountRef(provider, credentials=secret)

@@ -1,4 +1,4 @@
-"""One provider account, or one region of it: what is known of its addresses, and which calls to it are under way.
+"""What provider accounts of all roles have in common: calls through one provider, and what holds them back.
 
 Everything here happens under one lock that all accounts and controllers share: decisions are quick, calls are not, and
 calls are made outside it, on the account's own threads, so that a provider that hangs keeps no other waiting.
@@ -6,433 +6,97 @@ calls are made outside it, on the account's own threads, so that a provider that
 
 from __future__ import annotations
 
-import math
 import threading
-from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
-from typing import Protocol
-
-from msgspec.structs import replace
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
 from flipop_core.errors import AccessDenied, FlipopError, ProviderError, RateLimited
-from flipop_core.model import AccountRef, AddressRecord, Created, InProgress, Key
-from flipop_core.plan.actions import (
-    AssignAddress,
-    CreateAddress,
-    DeleteAddress,
-    FindCreated,
-    ProviderAction,
-    UnassignAddress,
-)
-from flipop_core.plan.limits import Gate, delay_seconds, gate_of_accepted, next_gate
-from flipop_core.plan.observed import NEVER, Inventory, Operation, Verb
-from flipop_core.plan.outcomes import (
-    Outcome,
-    confirmation,
-    inventory_after,
-    inventory_read,
-    next_poll,
-    operation_for,
-)
-from flipop_core.providers import IPProvider
-from flipop_core.resources import reasons
+from flipop_core.model import AccountRef, Key
+from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
+from flipop_core.providers import DNSProvider, FirewallProvider, IPProvider
 from flipop_core.runtime.calls import Calls
-from flipop_core.runtime.leader import Fence, NotLeader
+from flipop_core.runtime.fence import Fence, NotLeader
 from flipop_core.runtime.metrics import Metrics
 
-QUIET_SECONDS = 10.0
-"""For how long after an operation a read of the whole account does not overrule its confirmed result: providers answer
-some reads from a copy that is seconds old."""
+KIND = "Account"
+"""The kind of the keys of accounts in the queue, and of calls that serve no one resource."""
+
+P = TypeVar("P", bound=IPProvider | DNSProvider | FirewallProvider)
+T = TypeVar("T")
 
 
-POLL_GRID_SECONDS = 0.25
+def account_key(ref: AccountRef) -> Key:
+    """Return the key of an account."""
+    return Key(KIND, "", str(ref))
 
 
-class AccountListener(Protocol):
-    """Who is told what became of calls. Called with the shared lock held; must be quick and make no call."""
+class AccountContext(NamedTuple):
+    """What an account works with. ``timeout_seconds`` is how long a call may take.
 
-    def action_ended(self, owner: Key, action: ProviderAction, outcome: Outcome) -> None:
-        """Tell the answer to an action; an accepted one (`InProgress`) is confirmed or fails later."""
+    ``clock`` gives monotonic seconds, ``jitter`` a factor about 1.
+    """
 
-    def action_not_sent(self, owner: Key, action: ProviderAction) -> None:
-        """Tell that an action was not sent, since this process may no longer act."""
-
-    def operation_ended(self, operation: Operation, *, effect: bool) -> None:
-        """Tell that an accepted operation has ended, with or without its effect."""
-
-    def read_ended(
-        self, account: AccountRef, keys: Collection[Key], addresses: Collection[str], error: FlipopError | None
-    ) -> None:
-        """Tell that a read has ended. ``addresses`` is empty for one of the whole account."""
+    lock: threading.RLock
+    fence: Fence
+    metrics: Metrics
+    clock: Callable[[], float]
+    jitter: Callable[[], float]
+    timeout_seconds: float
 
 
-class Demand(Protocol):
-    """What resources want of an account. Called with the shared lock held; must be quick and make no call."""
+class Account(Generic[P]):
+    """See the module. ``name`` is the provider's; ``gate`` holds back all calls. Its methods need the lock held."""
 
-    def wanted(self) -> Mapping[str, Key]:
-        """Return the addresses that they use, and who uses each."""
-
-    def families(self) -> frozenset[str]:
-        """Return of which families these are."""
-
-    def candidates(self) -> frozenset[str]:
-        """Return the provider IDs of the nodes that may get one."""
-
-    def selects(self) -> bool:
-        """Return whether one of them uses whatever addresses have its tags, so that all are to be read."""
-
-
-class Account:
-    """See the module. ``name`` is the provider's; ``ref`` says which of its accounts this is."""
-
-    def __init__(
-        self,
-        ref: AccountRef,
-        provider: IPProvider,
-        *,
-        lock: threading.RLock,
-        fence: Fence,
-        listener: AccountListener,
-        demand: Demand,
-        clock: Callable[[], float],
-        jitter: Callable[[], float],
-        wake_at: Callable[[float], None],
-        metrics: Metrics,
-        timeout_seconds: float,
-    ) -> None:
-        self.ref = ref
-        self.name = ref.provider
+    def __init__(self, name: str, provider: P, context: AccountContext) -> None:
+        self.name = name
         self.capabilities = provider.capabilities
-        self.inventory = Inventory()
-        self.operations: dict[str, Operation] = {}
         self.gate = Gate()
-        self.read_gate = Gate()
-        self.denied: dict[Verb, Gate] = {}
         self._provider = provider
-        self._lock = lock
-        self._fence = fence
-        self._listener = listener
-        self._demand = demand
-        self._clock = clock
-        self._jitter = jitter
-        self._wake_at = wake_at
-        self._timeout_seconds = timeout_seconds
-        self._touched: dict[str, float] = {}
-        self._doubted: dict[str, float] = {}
-        self._reread_at = float("inf")
-        self._reading_all = False
-        self._reading: set[str] = set()
-        self._waiters: set[Key] = set()
-        self._max_width = max(2, self.capabilities.max_concurrency)
-        self._width = self._max_width
-        self._active = 0
-        self._begun: deque[Callable[[], None]] = deque()
-        self._calls = Calls(self.name, max_workers=self._max_width, metrics=metrics, clock=clock)
-
-    # -- actions -----------------------------------------------------------------------------------------------------
-
-    def start(self, action: ProviderAction, owner: Key) -> bool:
-        """Start an action, unless another one on its address or its node is under way. The lock must be held."""
-        verb, address, target = operation_for(action, self.inventory)
-        if address in self.operations:
-            return False
-        if target is not None and any(operation.target == target for operation in self.operations.values()):
-            return False
-        now = self._clock()
-        self.operations[address] = Operation(verb, address, owner, now, target)
-        self._begun.append(partial(self._run, action, verb, owner, address, self._fence.term))
-        self._send()
-        return True
-
-    def _send(self) -> None:
-        """Send what was begun, as much at a time as the account takes: after a pause all of it would come at once."""
-        while self._begun and self._active < self._width:
-            self._active += 1
-            self._calls.submit(self._begun.popleft())
-
-    def _run(self, action: ProviderAction, verb: Verb, owner: Key, address: str, term: int) -> None:
-        outcome: Outcome | None = None
-        with self._lock:
-            is_open = self._is_open(action, verb)  # it may have been closed since this was begun
-        try:
-            if is_open and not isinstance(action, FindCreated):
-                self._fence.require(self._timeout_seconds, term=term)
-            if is_open:
-                outcome = self._call(action, owner)
-        except NotLeader:
-            outcome = None
-        with self._lock:
-            self._adapt(outcome)
-            operation = self.operations.pop(address)
-            if outcome is None:
-                self._listener.action_not_sent(owner, action)
-                return
-            now = self._clock()
-            self.inventory = inventory_after(self.inventory, action, outcome)
-            if isinstance(outcome, FlipopError):
-                self._doubted[operation.address] = now
-                self._close(action, verb, outcome, now)
-            else:
-                self.gate = Gate()
-                if not isinstance(action, FindCreated):
-                    self.denied.pop(verb, None)
-                self._follow(outcome, operation, now)
-            self._listener.action_ended(owner, action, outcome)
-
-    def _is_open(self, action: ProviderAction, verb: Verb) -> bool:
-        gates = [self.gate] if isinstance(action, FindCreated) else [self.gate, self.denied.get(verb, Gate())]
-        return all(gate.not_before <= self._clock() for gate in gates)
-
-    def _close(self, action: ProviderAction, verb: Verb, error: FlipopError, now: float) -> None:
-        """Hold back what the error concerns: all calls, or those of one verb alone where a change is not allowed.
-
-        Credentials that may not create addresses may well move them. Those that are no good at all are refused to a
-        read too, and that holds back everything.
-        """
-        if isinstance(error, AccessDenied) and not isinstance(action, FindCreated):
-            self.denied[verb] = next_gate(self.denied.get(verb, Gate()), error, now, self._jitter())
-        elif isinstance(error, RateLimited | AccessDenied):
-            self.gate = next_gate(self.gate, error, now, self._jitter())
-
-    def _adapt(self, outcome: Outcome | None) -> None:
-        """Send half as much at a time after a refusal for the number of requests, and a little more after an answer."""
-        self._active -= 1
-        if isinstance(outcome, RateLimited):
-            self._width = max(1, self._width // 2)
-        elif outcome is not None:
-            self._width = min(self._max_width, self._width + 1)
-        self._send()
-
-    def _follow(self, outcome: Outcome, operation: Operation, now: float) -> None:
-        """Keep an accepted operation until a read confirms it."""
-        result = outcome
-        if isinstance(outcome, Created):
-            result = outcome.result
-            operation = replace(operation, verb="assign", address=outcome.address)
-        self._touched[operation.address] = now
-        if not isinstance(result, InProgress):
-            return
-        # Rounded up, so that what was accepted together is polled together.
-        poll_at = math.ceil((now + result.poll_after_seconds) / POLL_GRID_SECONDS) * POLL_GRID_SECONDS
-        self.operations[operation.address] = replace(operation, accepted_at=now, next_poll=poll_at)
-        self._wake_at(poll_at)
-
-    def _call(self, action: ProviderAction, owner: Key) -> Outcome:
-        match action:
-            case AssignAddress():
-                return self._calls.timed(
-                    "AssignIP", owner, lambda: self._provider.assign(action.address, action.provider_id)
-                )
-            case UnassignAddress():
-                return self._calls.timed("UnassignIP", owner, lambda: self._provider.unassign(action.address))
-            case DeleteAddress():
-                return self._calls.timed("DeleteIP", owner, lambda: self._provider.delete(action.address))
-            case CreateAddress():
-                return self._calls.timed("CreateIP", owner, lambda: self._provider.create(action.request))
-            case FindCreated():
-                return self._calls.timed(
-                    "FindCreatedIP", owner, lambda: self._provider.find_created(action.request), read=True
-                )
+        self._lock = context.lock
+        self._fence = context.fence
+        self._clock = context.clock
+        self._jitter = context.jitter
+        self._timeout_seconds = context.timeout_seconds
+        self._max_workers = max(2, self.capabilities.max_concurrency)
+        self._calls = Calls(name, max_workers=self._max_workers, metrics=context.metrics, clock=context.clock)
 
     @property
-    def reading(self) -> bool:
-        """Whether the whole account is being read. The lock must be held."""
-        return self._reading_all
+    def last_gate(self) -> Gate:
+        """The gate that opens last."""
+        return self.gate
 
-    # -- reads -------------------------------------------------------------------------------------------------------
-
-    def read_all(self, key: Key) -> None:
-        """Read the whole account; ``key`` is told when it ends. One read serves all who ask. The lock must be held."""
-        self._waiters.add(key)
-        if self._reading_all:
-            return
-        self._reading_all = True
-        wanted, families = frozenset(self._demand.wanted()), self._demand.families()
-        nodes = self._demand.candidates() if self.capabilities.node_limits else frozenset[str]()
-        self._calls.submit(lambda: self._read_all(wanted, families, nodes))
-
-    def read(self, key: Key, addresses: Collection[str]) -> None:
-        """Read some addresses; ``key`` is told when it ends. The lock must be held."""
-        wanted = frozenset(addresses) - self._reading
-        if not wanted:
-            return
-        self._reading |= wanted
-        self._calls.submit(lambda: self._read(key, wanted))
-
-    def use(self, provider: IPProvider) -> None:
-        """Make calls through ``provider`` from now on: the same account, other credentials. The lock must be held."""
+    def use(self, provider: P) -> None:
+        """Make calls through ``provider`` from now on: the same account, other credentials."""
         self._provider = provider
         self._open()
 
     def accepted(self) -> None:
-        """Make calls again that wait since the credentials were refused. The lock must be held."""
-        self.gate, self.read_gate = gate_of_accepted(self.gate), gate_of_accepted(self.read_gate)
-        self.denied.clear()
+        """Make calls again that wait since the credentials were refused."""
+        self.gate = gate_of_accepted(self.gate)
 
     def invalidate(self) -> None:
-        """Forget what is known, after a pause in which anything may have happened. The lock must be held."""
-        self.inventory = Inventory()
-        self._touched.clear()  # nothing is left that a read could be compared with
+        """Forget what is known, after a pause in which anything may have happened."""
         self._open()
-
-    def _open(self) -> None:
-        self.gate = self.read_gate = Gate()
-        self.denied.clear()
-
-    def _read_all(self, wanted: frozenset[str], families: frozenset[str], nodes: frozenset[str]) -> None:
-        started = self._clock()
-        answer = self._fetch(wanted, families, nodes)
-        with self._lock:
-            self._reading_all = False
-            now = self._clock()
-            waiters, self._waiters = self._waiters, set()
-            if isinstance(answer, ProviderError):
-                self._failed_read(answer, now, whole_account=True)
-                self._listener.read_ended(self.ref, waiters, (), answer)
-                return
-            self.read_gate = Gate()
-            if self.inventory.read_at == NEVER:
-                # What the process before this one did last may not show yet.
-                self._read_again(now + QUIET_SECONDS)
-            records = self._kept(answer[0], started)
-            self.inventory = inventory_read(self.inventory, wanted, records, now, whole_account=True)
-            self._doubted = {address: moment for address, moment in self._doubted.items() if moment >= started}
-            unread = frozenset(self._doubted) & wanted
-            self.inventory = replace(self.inventory, unread=unread, limits=self._limits(nodes, answer[1]))
-            self._watch_foreign_operations(now)
-            self._listener.read_ended(self.ref, waiters, (), None)
-
-    def _fetch(
-        self, wanted: frozenset[str], families: frozenset[str], nodes: frozenset[str]
-    ) -> tuple[Mapping[str, AddressRecord], Mapping[str, int]] | ProviderError:
-        """Read all addresses, and what ``nodes`` can hold."""
-        key = Key("Account", "", str(self.ref))
-        records = self._calls.timed(
-            "ListIPs", key, lambda: self._provider.list_addresses(wanted, families=families), read=True
-        )
-        if isinstance(records, ProviderError):
-            return records
-        if not nodes:
-            return records, {}
-        limits = self._calls.timed("NodeLimits", key, lambda: self._provider.node_limits(nodes), read=True)
-        return limits if isinstance(limits, ProviderError) else (records, limits)
-
-    def _limits(self, nodes: frozenset[str], answer: Mapping[str, int]) -> dict[str, int]:
-        """Return the limit of each node that was asked about; one that the provider does not know has the usual one."""
-        return {node: answer.get(node, self.capabilities.max_ips_per_node) for node in nodes}
-
-    def _read(self, key: Key, addresses: frozenset[str]) -> None:
-        answer = self._calls.timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
-        with self._lock:
-            self._reading -= addresses
-            now = self._clock()
-            if isinstance(answer, ProviderError):
-                self._failed_read(answer, now, whole_account=False)
-                self._listener.read_ended(self.ref, (key,), addresses, answer)
-                return
-            records = {address: answer[address] for address in addresses if address in answer}
-            self.inventory = inventory_read(self.inventory, addresses, records, now, whole_account=False)
-            self._watch_foreign_operations(now)
-            self._listener.read_ended(self.ref, (key,), addresses, None)
-
-    def _failed_read(self, error: ProviderError, now: float, *, whole_account: bool) -> None:
-        if isinstance(error, RateLimited | AccessDenied):
-            self.gate = next_gate(self.gate, error, now, self._jitter())
-        elif whole_account:
-            gate = next_gate(self.read_gate, error, now, self._jitter())
-            self.read_gate = replace(gate, reason=reasons.READ_FAILED)
-
-    def _kept(self, answer: Mapping[str, AddressRecord], started: float) -> dict[str, AddressRecord]:
-        """Prefer what an operation's own confirmation said to a read that may be older than it."""
-        records = dict(answer)
-        for address, moment in list(self._touched.items()):
-            if moment + QUIET_SECONDS < started:
-                del self._touched[address]
-                continue
-            if records.get(address) != self.inventory.records.get(address):
-                # Stale, or moved behind our back: a read after the quiet time tells.
-                self._read_again(moment + QUIET_SECONDS + 0.1)
-            if address in self.inventory.records:
-                records[address] = self.inventory.records[address]
-            else:
-                records.pop(address, None)
-        for operation in self.operations.values():
-            if operation.address in self.inventory.records:
-                records[operation.address] = self.inventory.records[operation.address]
-        return records
-
-    def _read_again(self, moment: float) -> None:
-        self._reread_at = min(self._reread_at, moment)
-        self._wake_at(self._reread_at)
-
-    def _watch_foreign_operations(self, now: float) -> None:
-        """Follow operations on our addresses that this process did not start, until they end."""
-        for address, owner in self._demand.wanted().items():
-            record = self.inventory.records.get(address)
-            if record is not None and record.in_progress and address not in self.operations:
-                self.operations[address] = Operation(
-                    "assign", address, owner, now, accepted_at=now, next_poll=now + 1.0
-                )
-                self._wake_at(now + 1.0)
-
-    # -- time --------------------------------------------------------------------------------------------------------
-
-    def tick(self, key: Key, now: float, recheck_seconds: float) -> float:
-        """Do what is due: poll accepted operations, read the account again. Return when to call next.
-
-        The lock must be held.
-        """
-        if self.gate.not_before > now:
-            return self.gate.not_before
-        due = [
-            operation
-            for operation in self.operations.values()
-            if operation.next_poll is not None and operation.next_poll <= now
-        ]
-        if due:
-            for operation in due:
-                self.operations[operation.address] = next_poll(operation, now)
-            self._calls.submit(lambda: self._poll(key, frozenset(operation.address for operation in due)))
-        recheck_at = min(self.inventory.read_at + recheck_seconds, self._reread_at)
-        recheck_at = max(recheck_at, self.read_gate.not_before)
-        if recheck_at <= now:
-            recheck_at = now + recheck_seconds
-            self._reread_at = float("inf")
-            if self._demand.wanted() or self._demand.selects():
-                self.read_all(key)
-        polls = [operation.next_poll for operation in self.operations.values() if operation.next_poll is not None]
-        return min((moment for moment in (*polls, recheck_at) if moment > now), default=recheck_at)
-
-    def _poll(self, key: Key, addresses: frozenset[str]) -> None:
-        answer = self._calls.timed("IPToProviderID", key, lambda: self._provider.describe(addresses), read=True)
-        with self._lock:
-            now = self._clock()
-            if isinstance(answer, ProviderError):
-                self._failed_read(answer, now, whole_account=False)
-                wait = delay_seconds(answer, 1, self._jitter())
-                for address in addresses & self.operations.keys():
-                    self.operations[address] = replace(self.operations[address], next_poll=now + wait)
-                self._wake_at(now + wait)
-                return
-            for address in addresses:
-                operation = self.operations.get(address)
-                if operation is not None and operation.next_poll is not None:
-                    self._judge(operation, answer.get(address), now)
-
-    def _judge(self, operation: Operation, record: AddressRecord | None, now: float) -> None:
-        verdict = confirmation(operation, record, now)
-        if verdict == "wait":
-            return
-        del self.operations[operation.address]
-        self._touched[operation.address] = now
-        records = {} if record is None else {operation.address: record}
-        asked = frozenset((operation.address,))
-        self.inventory = inventory_read(self.inventory, asked, records, now, whole_account=False)
-        self._listener.operation_ended(operation, effect=verdict == "done")
-
-    # -- end ---------------------------------------------------------------------------------------------------------
 
     def close(self, timeout_seconds: float) -> bool:
         """Start nothing more and wait for the calls under way. Return whether all have ended."""
         return self._calls.close(timeout_seconds)
+
+    def _open(self) -> None:
+        """Hold back nothing any more."""
+        self.gate = Gate()
+
+    def _hold_back(self, error: FlipopError, now: float) -> bool:
+        """Hold back all calls if the error concerns them all: a rate limit, or credentials refused. Return whether."""
+        if not isinstance(error, RateLimited | AccessDenied):
+            return False
+        self.gate = next_gate(self.gate, error, now, self._jitter())
+        return True
+
+    def _fenced(self, call: str, owner: Key, term: int, function: Callable[[], T]) -> T | ProviderError | None:
+        """Make a call that changes something, without the lock. Return None if this process may not, or not in time."""
+        try:
+            self._fence.require(self._timeout_seconds, term=term)
+        except NotLeader:
+            return None
+        return self._calls.timed(call, owner, function)

@@ -24,11 +24,13 @@ from flipop_core.plan.outcomes import Outcome
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
 from flipop_core.runtime.events import EventRecorder, EventType, Reference, reference_to, reference_to_node
-from flipop_core.runtime.kinds import AddressKind
+from flipop_core.runtime.kinds import AddressHolder
 
 _MOST_NODES = 20_000
-_ALARMING = frozenset({reasons.TOO_MANY_UNAVAILABLE, reasons.STALE_WATCH})
+_ALARMING = frozenset({reasons.TOO_MANY_UNAVAILABLE, reasons.STALE_WATCH, reasons.ACCOUNT_CHANGED})
 """Holds that tell of trouble with the cluster, and not only of patience."""
+
+_TOLD = BRAKES | {reasons.ACCOUNT_CHANGED}
 
 _Held = Mapping[tuple[str, str], str]
 """What was held at the last look: by reason and address, the provider ID of the node that holds the address."""
@@ -37,17 +39,21 @@ _Held = Mapping[tuple[str, str], str]
 class AddressEvents:
     """See the module. All methods need the shared lock held."""
 
-    def __init__(self, kinds: Mapping[str, AddressKind], recorder: EventRecorder) -> None:
-        self._kinds = kinds
+    def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
         self._nodes: dict[str, NodeView] = {}  # by provider ID
         self._moving: dict[tuple[Key, str], ProviderAction] = {}
+        self._absent: set[tuple[Key, str]] = set()  # addresses to delete that the provider does not have
         self._held: dict[Key, _Held] = {}
 
     def learn(self, observed: PoolObservation, plan: Plan) -> None:
         """Note which nodes there are, since actions name them by provider ID; those that are gone are told nothing."""
         if self._nodes and not plan.actions and not plan.holds:
             return
+        deleted = {action.address for action in plan.actions if isinstance(action, DeleteAddress)}
+        # After a failure it may be our own deletion that has made it go.
+        absent = deleted - observed.inventory.records.keys() - observed.memory.addresses.keys()
+        self._absent |= {(observed.key, address) for address in absent}
         if len(self._nodes) > _MOST_NODES:
             self._nodes.clear()
         self._nodes.update({view.provider_id: view for view in observed.nodes.values() if view.provider_id})
@@ -57,17 +63,18 @@ class AddressEvents:
         self._held.pop(key, None)
         for moving in [each for each in self._moving if each[0] == key]:
             del self._moving[moving]
+        self._absent = {each for each in self._absent if each[0] != key}
 
     # -- what was done -----------------------------------------------------------------------------------------------
 
-    def ended(self, pool: PoolView, action: ProviderAction, outcome: Outcome) -> None:
+    def ended(self, holder: AddressHolder, action: ProviderAction, outcome: Outcome) -> None:
         """Tell of the answer to an action. One that is carried out later is told to nodes when it is."""
-        kind = self._kinds[pool.kind]
+        pool = holder.pool
         if isinstance(outcome, FlipopError):
-            self._failed(pool, action, f"{action.summary}: {error_text(outcome)}")
+            self._failed(holder, action, f"{action.summary}: {error_text(outcome)}")
             return
         if isinstance(outcome, Created):
-            kind.event(pool, reasons.ADDRESS_CREATED, f"{outcome.address} created")
+            holder.event(reasons.ADDRESS_CREATED, f"{outcome.address} created")
             if isinstance(action, CreateAddress) and action.request.provider_id is not None:
                 self._arrived(pool, outcome.address, action.request.provider_id)
             return
@@ -75,13 +82,13 @@ class AddressEvents:
         match action:
             case AssignAddress():
                 note = f"{action.address} {'assigned' if done else 'being assigned'} to node {action.node}"
-                kind.event(pool, reasons.ADDRESS_ASSIGNED, note, related=self._reference(action.provider_id))
+                holder.event(reasons.ADDRESS_ASSIGNED, note, related=self._reference(action.provider_id))
             case UnassignAddress():
                 node = self._name(action.provider_id)
                 note = f"{action.address} {'taken' if done else 'being taken'} off node {node}: {action.reason}"
-                kind.event(pool, reasons.ADDRESS_UNASSIGNED, note, related=self._reference(action.provider_id))
+                holder.event(reasons.ADDRESS_UNASSIGNED, note, related=self._reference(action.provider_id))
             case DeleteAddress():
-                kind.event(pool, reasons.ADDRESS_DELETED, f"{action.address} {'deleted' if done else 'being deleted'}")
+                self._deleted(holder, action.address, done=done)
             case _:
                 return
         if done:
@@ -89,26 +96,36 @@ class AddressEvents:
         else:
             self._moving[pool.key, action.address] = action
 
-    def confirmed(self, pool: PoolView, operation: Operation, *, effect: bool) -> None:
+    def _deleted(self, holder: AddressHolder, address: str, *, done: bool) -> None:
+        if (holder.pool.key, address) not in self._absent:
+            holder.event(reasons.ADDRESS_DELETED, f"{address} {'deleted' if done else 'being deleted'}")
+            return
+        self._absent.discard((holder.pool.key, address))
+        note = (
+            f"{address} was to be given back, and the account has no such address: if another one has, see to it there"
+        )
+        holder.event(reasons.ADDRESS_NOT_FOUND, note, warning=True)
+
+    def confirmed(self, holder: AddressHolder, operation: Operation, *, effect: bool) -> None:
         """Tell of an accepted operation that is carried out now, or was not."""
-        action = self._moving.pop((pool.key, operation.address), None)
+        action = self._moving.pop((holder.pool.key, operation.address), None)
         if action is None:
             return
         if effect:
-            self._moved(pool, action)
+            self._moved(holder.pool, action)
         else:
-            self._failed(pool, action, f"{action.summary}: the provider accepted it and did not carry it out")
+            self._failed(holder, action, f"{action.summary}: the provider accepted it and did not carry it out")
 
-    def recorded(self, pool: PoolView, action: RecordLedger) -> None:
+    def recorded(self, holder: AddressHolder, action: RecordLedger) -> None:
         """Tell of addresses that were adopted."""
         for address in action.ledger.adopted:
-            if address not in pool.ledger.adopted:
+            if address not in holder.pool.ledger.adopted:
                 note = f"{address}, found on one of its nodes and used by nobody, belongs to it now"
-                self._kinds[pool.kind].event(pool, reasons.ADDRESS_ADOPTED, note)
+                holder.event(reasons.ADDRESS_ADOPTED, note)
 
-    def firewall_changed(self, pool: PoolView, action: FirewallAction) -> None:
+    def firewall_changed(self, holder: AddressHolder, action: FirewallAction) -> None:
         """Tell of a change of a firewall that was accepted."""
-        self._kinds[pool.kind].event(pool, reasons.FIREWALL_CHANGED, action.summary)
+        holder.event(reasons.FIREWALL_CHANGED, action.summary)
         match action:
             case AddFirewallNodes():
                 reason, done = reasons.FIREWALL_OPENED, "added to"
@@ -117,14 +134,14 @@ class AddressEvents:
             case _:
                 return
         for node in action.provider_ids:
-            self._tell(pool, node, reason, f"{done} firewall {action.firewall} for {pool.key}")
+            self._tell(holder.pool, node, reason, f"{done} firewall {action.firewall} for {holder.pool.key}")
 
-    def _failed(self, pool: PoolView, action: ProviderAction, note: str) -> None:
+    def _failed(self, holder: AddressHolder, action: ProviderAction, note: str) -> None:
         node = action.provider_id if isinstance(action, AssignAddress | UnassignAddress) else None
         related = self._reference(node) if node is not None else None
-        self._kinds[pool.kind].event(pool, reasons.ACTION_FAILED, note, warning=True, related=related)
+        holder.event(reasons.ACTION_FAILED, note, warning=True, related=related)
         if node is not None:
-            self._tell(pool, node, reasons.ADDRESS_FAILED, f"{pool.key}: {note}", kind="Warning")
+            self._tell(holder.pool, node, reasons.ADDRESS_FAILED, f"{holder.pool.key}: {note}", kind="Warning")
 
     def _moved(self, pool: PoolView, action: ProviderAction) -> None:
         match action:
@@ -144,9 +161,10 @@ class AddressEvents:
 
     # -- what is held back -------------------------------------------------------------------------------------------
 
-    def holds(self, pool: PoolView, observed: PoolObservation, plan: Plan) -> None:
+    def holds(self, holder: AddressHolder, observed: PoolObservation, plan: Plan) -> None:
         """Tell of what is held back that was not at the last look, and of what is not any more."""
-        holds = [hold for hold in plan.holds if hold.reason in BRAKES]
+        pool = holder.pool
+        holds = [hold for hold in plan.holds if hold.reason in _TOLD]
         before = self._held.pop(pool.key, {})
         records = observed.inventory.records
         now = {
@@ -158,24 +176,24 @@ class AddressEvents:
         begun = [hold for hold in holds if (hold.reason, hold.address) not in before]
         for reason, group in _grouped(begun, lambda hold: hold.reason).items():
             warning = reason in _ALARMING
-            self._kinds[pool.kind].event(pool, reason, _held_note(group), warning=warning)
+            holder.event(reason, _held_note(group), warning=warning)
         for node, group in _grouped(begun, lambda hold: now[hold.reason, hold.address]).items():
             first = group[0]
             addresses = ", ".join(dict.fromkeys(hold.address for hold in group if hold.address))
             self._tell(
                 pool, node, reasons.ADDRESS_HELD, f"{addresses} of {pool.key} stays: {first.reason}: {first.message}"
             )
-        self._released(pool, before, now)
+        self._released(holder, before, now)
 
-    def _released(self, pool: PoolView, before: _Held, now: _Held) -> None:
+    def _released(self, holder: AddressHolder, before: _Held, now: _Held) -> None:
         for reason in sorted({reason for reason, _ in before} - {reason for reason, _ in now}):
             addresses = sorted(address for held, address in before if held == reason and address)
             about = f" for {', '.join(addresses)}" if addresses else ""
-            self._kinds[pool.kind].event(pool, reasons.HOLD_ENDED, f"{reason} has ended{about}")
+            holder.event(reasons.HOLD_ENDED, f"{reason} has ended{about}")
         for node in sorted(set(before.values()) - set(now.values())):
             addresses = sorted({address for (_, address), held in before.items() if held == node and address})
-            note = f"{', '.join(addresses)} of {pool.key} may move, or is to stay"
-            self._tell(pool, node, reasons.ADDRESS_RELEASED, note)
+            note = f"{', '.join(addresses)} of {holder.pool.key} may move, or is to stay"
+            self._tell(holder.pool, node, reasons.ADDRESS_RELEASED, note)
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 

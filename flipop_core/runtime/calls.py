@@ -1,4 +1,4 @@
-"""Calls to one provider, on threads of their own: what IP and DNS accounts have in common."""
+"""Calls to one provider, on threads of their own."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ class Calls:
         failed = isinstance(result, ProviderError)
         if isinstance(result, ProviderError):
             result.message = one_line(without_secrets(result.message))[:_MESSAGE_MAX_LENGTH]  # it goes into conditions
+            # An error may be kept for hours, and would keep with it all that the call had: the provider, an answer.
+            result.__cause__ = result.__context__ = result.__traceback__ = None
         self._metrics.provider_call(self._name, call, owner, failed=failed, seconds=self._clock() - started)
         return result
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from flipop_core.errors import ConfigError, ResourceInvalid, UnknownProvider
+from collections.abc import Callable, Mapping
+
+from flipop_core.errors import ConfigError, PluginLoadError, ResourceInvalid, UnknownProvider
 from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources import reasons
-from flipop_core.resources.parse import PoolView, RecordSetView
+from flipop_core.resources.parse import PoolView, RecordSetView, split_account
 from flipop_core.resources.types import DNSRecordSet, FloatingIPPoolSpec, family_of, pool_family
 from flipop_core.runtime.poolrecords import record_type_of
 from flipop_core.runtime.recordsets import provider_of
-from flipop_core.runtime.recordtargets import check_target, record_target
+from flipop_core.runtime.recordtargets import check_target, dns_account, record_target
+
+_NOT_OF_CREDENTIALS = (PluginLoadError, ResourceInvalid, UnknownProvider)
 
 
 def check_pool(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> ResourceInvalid | None:
@@ -26,12 +30,27 @@ def check_pool(spec: FloatingIPPoolSpec, capabilities: ProviderCapabilities) -> 
     return _check_family(spec, capabilities)
 
 
-def check_pool_dns(pool: PoolView, registry: ProviderRegistry) -> ConfigError | None:
-    """Return what is wrong with the pool's dnsRecordSet, None for nothing or none."""
+def check_pool_dns(
+    pool: PoolView, registry: ProviderRegistry, secret_values: Callable[[str], Mapping[str, str]]
+) -> ConfigError | None:
+    """Return what is wrong with the pool's dnsRecordSet, None for nothing or none.
+
+    ``secret_values`` returns the values of a Secret, or raises ConfigError.
+    """
     if pool.spec is None or pool.spec.dns_record_set is None:
         return None
     record_set = pool.spec.dns_record_set
-    return check_target(record_set, record_set.provider or pool.spec.provider, record_type_of(pool.spec), registry)
+    provider, secret = split_account(dns_account(pool, record_set))
+    try:
+        credentials = secret_values(secret) if secret else None
+    except ConfigError as error:
+        return error
+    problem = check_target(record_set, provider, record_type_of(pool.spec), registry, credentials)
+    of_the_environment = isinstance(problem, ConfigError) and not isinstance(problem, _NOT_OF_CREDENTIALS)
+    if pool.credentials and not secret and of_the_environment:
+        text = f"for another DNS provider the environment counts, not the issuer's Secret {pool.credentials}"
+        return ConfigError(f"{problem} ({text})")
+    return problem
 
 
 def check_record_set(record_set: RecordSetView, registry: ProviderRegistry) -> ConfigError | None:
@@ -57,7 +76,8 @@ def check_target_offline(
     if record_type not in capabilities.record_types:
         mend = f"it has no {record_type} records"
         return ResourceInvalid("spec.dnsRecordSet.provider", provider, mend, reason=reasons.UNSUPPORTED)
-    if record_set.ttl and record_set.ttl < capabilities.min_ttl_seconds:
+    # 1 is what some providers call automatic, whatever their least is: only they themselves can tell.
+    if 1 < record_set.ttl < capabilities.min_ttl_seconds:
         mend = f"{provider} allows {capabilities.min_ttl_seconds} s and more"
         return ResourceInvalid("spec.dnsRecordSet.ttl", record_set.ttl, mend, reason=reasons.INVALID_TTL)
     return None

@@ -47,14 +47,14 @@ from flipop_core.plan.outcomes import (
 from flipop_core.plan.routedip import RoutedIPPlan
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import PoolView
-from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.credentials import RETRY_SECONDS, CredentialsUnavailable
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.failovers import Failovers
 from flipop_core.runtime.history import AddressHistory
 from flipop_core.runtime.interest import Interests
-from flipop_core.runtime.kinds import AddressKind
+from flipop_core.runtime.ipaccounts import IPAccount
+from flipop_core.runtime.kinds import AddressHolder, AddressKind
 from flipop_core.runtime.leader import NotLeader
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.moves import ProcessMoves
@@ -77,7 +77,7 @@ _log = get_logger(__name__)
 class Proposal(NamedTuple):
     """What is to be done for one resource, and what it was planned from."""
 
-    account: Account
+    account: IPAccount
     observed: PoolObservation
     made: RoutedIPPlan
 
@@ -131,7 +131,6 @@ class AddressController:
             settings=settings,
         )
         self._reporter = Reporter(
-            kinds=kinds,
             records=records,
             memories=memories,
             metrics=metrics,
@@ -149,21 +148,20 @@ class AddressController:
 
     def reconcile(self, key: Key) -> None:
         """Do what is to be done for one pool now."""
-        kind = self._kinds[key.kind]
-        pool = kind.get(key)
-        if pool is None:
+        holder = self.holder(key)
+        if holder is None:
             self._forget(key)
             return
-        if not kind.prepared(pool):
+        if not holder.prepared():
             return
-        self._note_edit(pool)
+        self._note_edit(holder.pool)
         try:
-            proposal = self.propose(pool)
+            proposal = self.propose(holder)
         except ConfigError as problem:
-            self._reporter.refuse(pool, problem)
+            self._reporter.refuse(holder, problem)
             self._history.hold(key, ())
-            if self._records.let_go(pool):
-                kind.write_finalizer(pool, present=False)
+            if self._records.let_go(holder.pool):
+                holder.write_finalizer(present=False)
             if not isinstance(problem, ResourceInvalid):
                 # Not the spec: a plugin or a credential, which may be there the next time.
                 unread = isinstance(problem, CredentialsUnavailable)
@@ -179,9 +177,9 @@ class AddressController:
             node_lost_at=self._interests.node_lost_at,
             wall=self._clocks.wall(),
         )
-        self._act(pool, account, observed, plan)
-        kind.act(pool, proposal.made)
-        self._reporter.report(pool, account, observed, plan)
+        self._act(holder, account, observed, plan)
+        holder.act(proposal.made)
+        self._reporter.report(holder, account, observed, plan)
         self._history.hold(key, plan.holds)
         if any(hold.reason == reasons.NO_FREE_NODE for hold in plan.holds):
             self._waiting.add(key)
@@ -199,19 +197,18 @@ class AddressController:
         self._generations[key] = generation
         self._memories[key] = replace(forget_failures(self._memories.get(key, PoolMemory())), edited=edited)
 
-    def prepared(self, pool: PoolView) -> bool:
-        """Whether all that a resource needs beside nodes is known; its key is woken when that changes."""
-        return self._kinds[pool.kind].prepared(pool)
+    def holder(self, key: Key) -> AddressHolder | None:
+        """Return a resource as it is now, None when there is none."""
+        return self._kinds[key.kind].get(key)
 
-    def propose(self, pool: PoolView) -> Proposal | None:
+    def propose(self, holder: AddressHolder) -> Proposal | None:
         """Return what is to be done for a resource now, None while not all of it is listed. Raises ConfigError."""
-        account = self._accounts.find(pool)
-        observed = self._observer.observe(pool, account) if account is not None else None
+        account = self._accounts.find(holder.pool)
+        observed = self._observer.observe(holder.pool, account) if account is not None else None
         if account is None or observed is None:
             return None
-        kind = self._kinds[pool.kind]
-        observed = kind.refine(pool, observed)
-        return Proposal(account, observed, kind.plan(pool, account, observed, self._clocks.monotonic()))
+        observed = holder.refine(observed)
+        return Proposal(account, observed, holder.plan(account, observed, self._clocks.monotonic()))
 
     def forget_all(self) -> None:
         """Forget what was remembered, after a pause in which another process may have acted."""
@@ -236,8 +233,8 @@ class AddressController:
 
     # -- act ---------------------------------------------------------------------------------------------------------
 
-    def _act(self, pool: PoolView, account: Account, observed: PoolObservation, plan: Plan) -> None:
-        key = pool.key
+    def _act(self, holder: AddressHolder, account: IPAccount, observed: PoolObservation, plan: Plan) -> None:
+        key = holder.pool.key
         if plan.reread_all:
             account.read_all(key)
         elif plan.reread:
@@ -245,9 +242,9 @@ class AddressController:
         for action in plan.actions:
             match action:
                 case RecordLedger():
-                    self._write_ledger(pool, action)
+                    self._write_ledger(holder, action)
                 case SetFinalizer():
-                    self._kinds[key.kind].write_finalizer(pool, present=action.present)
+                    holder.write_finalizer(present=action.present)
                 case AnnotateNode():
                     seen = observed.nodes.get(action.node)
                     if not self._annotator.submit(action, seen, partial(self._annotated, key, action)):
@@ -258,7 +255,7 @@ class AddressController:
                 case _:
                     self._start(observed, account, action)
 
-    def _start(self, observed: PoolObservation, account: Account, action: ProviderAction) -> None:
+    def _start(self, observed: PoolObservation, account: IPAccount, action: ProviderAction) -> None:
         key = observed.key
         if not account.start(action, key):
             return
@@ -269,16 +266,18 @@ class AddressController:
         self._moves.started(observed, action, self._clocks.monotonic())
         self._history.explain(observed, action)
 
-    def _write_ledger(self, pool: PoolView, action: RecordLedger) -> None:
+    def _write_ledger(self, holder: AddressHolder, action: RecordLedger) -> None:
+        pool = holder.pool
+
         def ended(written: bool) -> None:
             if not written:
                 return  # perhaps written all the same: what the store shows next tells
             if not action.begins:
                 self._remember_recorded(pool.key, action)
-            self._reporter.events.recorded(pool, action)
+            self._reporter.events.recorded(holder, action)
             _log.info("recorded", pool=f"{pool.key.namespace}/{pool.key.name}", what=action.reason)
 
-        started = self._kinds[pool.kind].write_metadata(pool, {"annotations": action.ledger.annotations()}, ended)
+        started = holder.write_metadata({"annotations": action.ledger.annotations()}, ended)
         if started:
             self._demand.writes(pool, action.ledger)
         if started and action.begins:
@@ -316,9 +315,9 @@ class AddressController:
                 self._failovers.assigned(owner, action.address, action.provider_id, self._clocks.wall())
         elif isinstance(outcome, Created) and isinstance(action, CreateAddress) and action.request.provider_id:
             self._metrics.assigned(owner, outcome.address, failed=False)  # created where it belongs
-        pool = self._kinds[owner.kind].get(owner)
-        if pool is not None:
-            self._reporter.events.ended(pool, action, outcome)
+        holder = self.holder(owner)
+        if holder is not None:
+            self._reporter.events.ended(holder, action, outcome)
         elif isinstance(outcome, Created):
             _log.error("an address was created for a pool that is gone: it is nobody's now", address=outcome.address)
         if failed:
@@ -329,10 +328,10 @@ class AddressController:
 
     def firewall_refused(self, owner: Key, action: FirewallAction, error: FlipopError) -> None:
         """Pass a node over for a while that a firewall could not be applied to, unless the whole account is refused."""
-        pool = self._kinds[owner.kind].get(owner)
-        if pool is not None:
+        holder = self.holder(owner)
+        if holder is not None:
             note = f"{action.summary}: {error_text(error)}"
-            self._kinds[owner.kind].event(pool, reasons.FIREWALL_FAILED, note, warning=True)
+            holder.event(reasons.FIREWALL_FAILED, note, warning=True)
         if not isinstance(action, AddFirewallNodes) or isinstance(error, RateLimited | AccessDenied):
             return
         memory = self._memories.get(owner, PoolMemory())
@@ -343,15 +342,15 @@ class AddressController:
 
     def firewall_changed(self, owner: Key, action: FirewallAction) -> None:
         """Tell of a change of a firewall that was accepted."""
-        pool = self._kinds[owner.kind].get(owner)
-        if pool is not None:
-            self._reporter.events.firewall_changed(pool, action)
+        holder = self.holder(owner)
+        if holder is not None:
+            self._reporter.events.firewall_changed(holder, action)
 
     def record_changed(self, owner: Key, action: RecordAction) -> None:
         """Tell of a change of a DNS record set that was accepted."""
-        pool = self._kinds[owner.kind].get(owner)
-        if pool is not None:
-            self._kinds[owner.kind].event(pool, *record_event(action))
+        holder = self.holder(owner)
+        if holder is not None:
+            holder.event(*record_event(action))
 
     def action_not_sent(self, owner: Key, action: ProviderAction) -> None:
         """Take back that a creation was sent; the key comes back when this process may act again."""
@@ -364,9 +363,9 @@ class AddressController:
     def operation_ended(self, operation: Operation, *, effect: bool) -> None:
         """Remember that an accepted operation is confirmed, or had no effect."""
         owner = operation.owner
-        pool = self._kinds[owner.kind].get(owner)
-        if pool is not None:
-            self._reporter.events.confirmed(pool, operation, effect=effect)
+        holder = self.holder(owner)
+        if holder is not None:
+            self._reporter.events.confirmed(holder, operation, effect=effect)
         memory = self._memories.get(owner, PoolMemory())
         if effect:
             self._memories[owner] = forget_confirmed(memory, operation.address)

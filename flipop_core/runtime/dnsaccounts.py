@@ -5,7 +5,6 @@ A record set is read once and then known from our own writes; it is read again w
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
@@ -23,13 +22,10 @@ from flipop_core.plan.dns import (
     RecordName,
     next_failure,
 )
-from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
 from flipop_core.plan.observed import NEVER
 from flipop_core.providers import DNSProvider, RecordSet
 from flipop_core.resources import reasons
-from flipop_core.runtime.calls import Calls
-from flipop_core.runtime.leader import Fence, NotLeader
-from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.accounts import Account, AccountContext
 
 _FENCED_SECONDS = 1.0
 """How long a write waits that was not sent because the lease was about to end: it may be renewed by then."""
@@ -40,7 +36,7 @@ _REMOVALS_KEPT = 1000
 _log = get_logger(__name__)
 
 
-class DNSAccount:
+class DNSAccount(Account[DNSProvider]):
     """See the module. All methods need the shared lock held.
 
     ``wake`` brings a resource back to the queue; ``changed`` is told of a change that was accepted.
@@ -50,27 +46,14 @@ class DNSAccount:
         self,
         name: str,
         provider: DNSProvider,
+        context: AccountContext,
         *,
-        lock: threading.RLock,
-        fence: Fence,
         wake: Callable[[Key], None],
-        clock: Callable[[], float],
-        jitter: Callable[[], float],
-        metrics: Metrics,
-        timeout_seconds: float,
         changed: Callable[[Key, RecordAction], None] = lambda _owner, _action: None,
     ) -> None:
-        self.name = name
-        self._changed = changed
-        self.capabilities = provider.capabilities
-        self.gate = Gate()
-        self._provider = provider
-        self._lock = lock
-        self._fence = fence
+        super().__init__(name, provider, context)
         self._wake = wake
-        self._clock = clock
-        self._jitter = jitter
-        self._timeout_seconds = timeout_seconds
+        self._changed = changed
         self._records: dict[RecordName, Observed] = {}
         self._epoch = 0
         self._busy: set[RecordName] = set()
@@ -79,8 +62,6 @@ class DNSAccount:
         self._removed_at: dict[RecordName, dict[str, float]] = {}
         self._first_read_at: dict[RecordName, float] = {}
         self._ensured: dict[RecordName, RecordAction] = {}
-        workers = max(2, self.capabilities.max_concurrency)
-        self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
 
     def observed(self, name: RecordName) -> Observed:
         """Return what is known of a record set."""
@@ -138,19 +119,15 @@ class DNSAccount:
             self._first_read_at.pop(known, None)
         self._backoffs.pop(name, None)
 
-    def accepted(self) -> None:
-        """Make calls again that wait since the credentials were refused. The lock must be held."""
-        self.gate = gate_of_accepted(self.gate)
-
     def invalidate(self) -> None:
-        """Forget what is known, after a pause in which anything may have happened."""
+        """As `Account.invalidate`."""
+        super().invalidate()
         self._epoch += 1  # what calls under way find out is as old
         self._records.clear()
         self._backoffs.clear()
         self._ensured.clear()
         self._removed_at.clear()
         self._first_read_at.clear()
-        self.gate = Gate()
 
     def read(self, name: RecordName, names: Iterable[RecordName], owner: Key) -> None:
         """Read record sets on behalf of the record set ``name`` of ``owner``."""
@@ -173,10 +150,6 @@ class DNSAccount:
         term, epoch = self._fence.term, self._epoch
         self._calls.submit(lambda: self._write(name, action, owner, term, epoch))
         return True
-
-    def close(self, timeout_seconds: float) -> bool:
-        """Start nothing more and wait for the calls under way. Return whether all have ended."""
-        return self._calls.close(timeout_seconds)
 
     def _read(self, name: RecordName, names: tuple[RecordName, ...], owner: Key, epoch: int) -> None:
         for wanted in names:
@@ -202,12 +175,7 @@ class DNSAccount:
         return self._provider.get_record_set(name.zone, name.name, name.type)
 
     def _write(self, name: RecordName, action: RecordAction, owner: Key, term: int, epoch: int) -> None:
-        outcome: MutationResult | FlipopError | None
-        try:
-            self._fence.require(self._timeout_seconds, term=term)
-            outcome = self._calls.timed("EnsureDNSARecordSet", owner, lambda: self._send(action))
-        except NotLeader:
-            outcome = None
+        outcome = self._fenced("EnsureDNSARecordSet", owner, term, lambda: self._send(action))
         with self._lock:
             if isinstance(outcome, FlipopError):
                 self._note_left(action.name, _kept(action))  # it may have had its effect
@@ -232,7 +200,7 @@ class DNSAccount:
     def _answered(self) -> None:
         """Note that the account is served again, unless a call that was sent later has been refused since."""
         if self.gate.not_before <= self._clock():
-            self.gate = Gate()
+            self._open()
 
     def _is_taken(self, name: RecordName) -> bool:
         return any(busy.name == name.name for busy in self._busy)
@@ -276,13 +244,13 @@ class DNSAccount:
         return current.proxied if current is not None else None
 
     def _failed(self, name: RecordName, error: FlipopError, owner: Key) -> None:
-        now, jitter = self._clock(), self._jitter()
+        now = self._clock()
         _log.warning("DNS call failed", resource=f"{owner.namespace}/{owner.name}", record=str(name), error=str(error))
         if isinstance(error, RateLimited):
-            self.gate = next_gate(self.gate, error, now, jitter)
+            self._hold_back(error, now)
         else:
             # Access denied too: a token may be good for the other zones.
-            self._backoffs[name] = next_failure(self._backoffs.get(name), name, error, now, jitter)
+            self._backoffs[name] = next_failure(self._backoffs.get(name), name, error, now, self._jitter())
 
 
 def _kept(action: RecordAction) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from flipop_core.errors import ConfigError
 from flipop_core.model import Key
-from flipop_core.plan.dns import RecordName
+from flipop_core.plan.dns import Ownership, RecordName
 from flipop_core.plan.dnsvalues import node_record_type
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
 from flipop_core.resources.statuses import RecordStatus
@@ -14,10 +14,13 @@ from flipop_core.resources.types import DNSRecordSet
 from flipop_core.runtime.poolrecords import record_type_of
 from flipop_core.runtime.records import Claim
 from flipop_core.runtime.recordsets import provider_of
-from flipop_core.runtime.recordtargets import record_target
+from flipop_core.runtime.recordtargets import dns_account, record_target
 from flipop_core.runtime.reflector import Reflector
 
 _Identity = tuple[str, str, str]
+
+_LAST = "9999-12-31T23:59:59Z"
+"""When a resource was created that comes after all others which keep a name, and before those that do not."""
 
 
 class DNSClaims:
@@ -59,14 +62,18 @@ class DNSClaims:
 
     def _claims(self) -> Iterator[Claim]:
         for pool in self._pools():
-            if pool.spec is not None and pool.spec.dns_record_set is not None:
+            if pool.spec is None:
+                yield from _kept(pool.key, pool.metadata, pool.status.records)
+            elif pool.spec.dns_record_set is not None:
                 spec = pool.spec.dns_record_set
-                provider = spec.provider or pool.spec.provider
+                account = dns_account(pool, spec)
                 yield from _claim(
-                    pool.key, pool.metadata, spec, provider, record_type_of(pool.spec), pool.status.records
+                    pool.key, pool.metadata, spec, account, record_type_of(pool.spec), pool.status.records
                 )
         for view in self._record_sets.store.values():
-            if view.spec is not None:
+            if view.spec is None:
+                yield from _kept(view.key, view.metadata, view.status.records)
+            else:
                 spec, record_type = view.spec.dns_record_set, node_record_type(view.spec.address_type)
                 yield from _claim(
                     view.key, view.metadata, spec, provider_of(view.spec), record_type, view.status.records
@@ -87,13 +94,24 @@ def _claim(
     try:
         target = record_target(spec, provider, record_type)
     except ConfigError:
-        return  # the resource's own condition says so
-    kept = any(
-        RecordName(record.provider, record.zone, record.name, record.type).is_same_set(target.name)
-        for record in records
-    )
+        yield from _kept(key, metadata, records)
+        return
+    kept = any(_name(record).is_same_set(target.name) for record in records)
     yield Claim(key, target.name, target.ownership, kept, metadata.creation_timestamp)
 
 
+def _kept(key: Key, metadata: Metadata, records: Iterable[RecordStatus]) -> Iterator[Claim]:
+    """Yield the claims of a resource whose spec makes no sense: what it keeps stays its own until that is mended."""
+    if metadata.deletion_timestamp is not None:
+        return
+    for record in records:
+        ownership = Ownership(record.owner_id, exclusive=record.exclusive) if record.owner_id else None
+        yield Claim(key, _name(record), ownership, kept=True, created=_LAST)
+
+
+def _name(record: RecordStatus) -> RecordName:
+    return RecordName(record.provider, record.zone, record.name, record.type)
+
+
 def _identity(name: RecordName) -> _Identity:
-    return name.provider, name.name, name.type
+    return name.identity

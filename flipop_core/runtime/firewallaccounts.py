@@ -6,7 +6,6 @@ answer; a change whose answer is an error makes the firewall unknown until it is
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import msgspec
@@ -26,12 +25,9 @@ from flipop_core.plan.firewall import (
     next_failure,
     rule_order,
 )
-from flipop_core.plan.limits import Gate, gate_of_accepted, next_gate
 from flipop_core.providers import Firewall, FirewallProvider
 from flipop_core.resources import reasons
-from flipop_core.runtime.calls import Calls
-from flipop_core.runtime.leader import Fence, NotLeader
-from flipop_core.runtime.metrics import Metrics
+from flipop_core.runtime.accounts import Account, AccountContext
 from flipop_core.runtime.writer import FENCED_SECONDS
 
 NEVER = float("-inf")
@@ -87,7 +83,7 @@ class _Failures:
         self._by_action.pop(None, None)
 
 
-class FirewallAccount:
+class FirewallAccount(Account[FirewallProvider]):
     """See the module. All methods need the shared lock held.
 
     ``wake`` brings a resource back to the queue after some seconds; ``refused`` is told of a change that failed,
@@ -98,37 +94,22 @@ class FirewallAccount:
         self,
         name: str,
         provider: FirewallProvider,
+        context: AccountContext,
         *,
-        lock: threading.RLock,
-        fence: Fence,
         wake: Callable[[Key, float], None],
         refused: Callable[[Key, FirewallAction, FlipopError], None],
-        clock: Callable[[], float],
-        jitter: Callable[[], float],
-        metrics: Metrics,
-        timeout_seconds: float,
         changed: Callable[[Key, FirewallAction], None] = lambda _owner, _action: None,
     ) -> None:
-        self.name = name
-        self._told = changed
-        self.capabilities = provider.capabilities
-        self.gate = Gate()
-        self._provider = provider
-        self._lock = lock
-        self._fence = fence
+        super().__init__(name, provider, context)
         self._wake = wake
         self._refused = refused
-        self._clock = clock
-        self._jitter = jitter
-        self._timeout_seconds = timeout_seconds
+        self._changed = changed
         # By place: a firewall's ID, or the name that it was asked for by as long as the ID is not known.
         self._known: dict[str, KnownFirewall] = {}
         self._failures: dict[str, _Failures] = {}
         self._waiting: dict[str, dict[Key, None]] = {}  # in the order in which they came
         self._ids: dict[str, str] = {}
         self._epoch = 0
-        workers = max(2, self.capabilities.max_concurrency)
-        self._calls = Calls(name, max_workers=workers, metrics=metrics, clock=clock)
 
     def observed(self, firewall: str, owner: Key | None = None) -> KnownFirewall:
         """Return what is known of a firewall; of its failures the one that concerns ``owner``."""
@@ -193,25 +174,16 @@ class FirewallAccount:
         self._failures.pop(self.place(firewall), None)
 
     def use(self, provider: FirewallProvider) -> None:
-        """Make calls through ``provider`` from now on: the same account with other credentials."""
-        self._provider = provider
-        self.gate = Gate()
+        """As `Account.use`."""
+        super().use(provider)
         self._failures.clear()
 
-    def accepted(self) -> None:
-        """Make calls again that wait since the credentials were refused. The lock must be held."""
-        self.gate = gate_of_accepted(self.gate)
-
     def invalidate(self) -> None:
-        """Forget what is known, after a pause in which anything may have happened."""
+        """As `Account.invalidate`."""
+        super().invalidate()
         self._epoch += 1
         self._known = {place: KnownFirewall(busy=True) for place, known in self._known.items() if known.busy}
         self._failures.clear()
-        self.gate = Gate()
-
-    def close(self, timeout_seconds: float) -> bool:
-        """Start nothing more and wait for the calls under way. Return whether all have ended."""
-        return self._calls.close(timeout_seconds)
 
     def _begin(self, place: str, owner: Key) -> bool:
         """Let ``owner`` wait for the call under way; return whether there was none, and the caller is to make it."""
@@ -234,7 +206,7 @@ class FirewallAccount:
                 self._ended(place, owner, self.place(firewall))
 
     def _found(self, name: str, place: str, firewall: Firewall) -> None:
-        self.gate = Gate()
+        self._open()
         self._ids[name] = firewall.id
         for failures in (self._failures.get(place), self._failures.get(firewall.id)):
             if failures is not None:
@@ -253,12 +225,7 @@ class FirewallAccount:
         epoch: int,
         provider: FirewallProvider,
     ) -> None:
-        outcome: MutationResult | FlipopError | None
-        try:
-            self._fence.require(self._timeout_seconds, term=term)
-            outcome = self._calls.timed(_CALLS[type(action)], owner, lambda: _send(provider, before, action))
-        except NotLeader:
-            outcome = None
+        outcome = self._fenced(_CALLS[type(action)], owner, term, lambda: _send(provider, before, action))
         with self._lock:
             try:
                 if outcome is None:
@@ -266,7 +233,7 @@ class FirewallAccount:
                 elif isinstance(outcome, FlipopError):
                     self._failed(action.firewall, place, action, outcome, owner, provider)
                 else:
-                    self._changed(place, before, action, outcome, owner, epoch)
+                    self._done(place, before, action, outcome, owner, epoch)
             finally:
                 self._ended(place, owner, place)
 
@@ -275,13 +242,13 @@ class FirewallAccount:
         self._waiting[place].pop(owner, None)
         self._wake(owner, FENCED_SECONDS)
 
-    def _changed(
+    def _done(
         self, place: str, before: Firewall, action: FirewallAction, outcome: MutationResult, owner: Key, epoch: int
     ) -> None:
         where = f"{owner.namespace}/{owner.name}"
         _log.info("firewall changed", resource=where, action=action.summary, provider=self.name)
-        self._told(owner, action)
-        self.gate = Gate()
+        self._changed(owner, action)
+        self._open()
         self._failures.pop(place, None)
         if epoch == self._epoch:
             after = replace(firewall_after(before, action), in_progress=isinstance(outcome, InProgress))
@@ -302,8 +269,8 @@ class FirewallAccount:
         if isinstance(error, AccessDenied) and provider is not self._provider:
             return  # of credentials that have been replaced meanwhile
         # A change that is not allowed waits by itself: credentials that may not add rules may still remove nodes.
-        if isinstance(error, RateLimited) or (isinstance(error, AccessDenied) and action is None):
-            self.gate = next_gate(self.gate, error, now, self._jitter())
+        if action is None or isinstance(error, RateLimited):
+            self._hold_back(error, now)
         if action is None and isinstance(error, NotFound):
             self._ids.pop(name, None)  # another one may come by that name
         failures = self._failures.setdefault(self.place(name) if action is None else place, _Failures())

@@ -22,23 +22,21 @@ from flipop_core.cluster import (
     ROUTED_IP_ISSUERS,
     ROUTED_IPS,
     KubeAPI,
-    Query,
 )
 from flipop_core.config import Settings
-from flipop_core.loggers import get_logger, with_logger
-from flipop_core.model import AccountRef, Key
+from flipop_core.model import Key
 from flipop_core.plan.dns import RecordAction
 from flipop_core.plan.observed import PoolMemory
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import (
-    Metadata,
     PoolView,
     RecordSetView,
     RoutedIPView,
     decode_pool,
     decode_record_set,
 )
-from flipop_core.runtime.accountbook import AccountBook
+from flipop_core.runtime.accountbook import AccountBook, dns_ref
+from flipop_core.runtime.accounts import KIND as ACCOUNTS
 from flipop_core.runtime.checks import check_pool_dns, check_record_set
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.controllers import AddressController
@@ -53,7 +51,7 @@ from flipop_core.runtime.kinds import PoolKind
 from flipop_core.runtime.leader import LeaderElector, Leadership, NoElection
 from flipop_core.runtime.livemetrics import WatchMetrics, build_info, queue_families, rate_limit_families
 from flipop_core.runtime.metrics import Metrics
-from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.objects import ObjectWriter, object_reflector
 from flipop_core.runtime.overview import held_address
 from flipop_core.runtime.page.facts import status_page
 from flipop_core.runtime.poolaccounts import PoolAccounts
@@ -66,13 +64,14 @@ from flipop_core.runtime.routing import Routing
 from flipop_core.runtime.server import StatusServer
 from flipop_core.runtime.verification import KIND as VERIFICATION
 from flipop_core.runtime.verification import Verification
+from flipop_core.runtime.worker import Worker
 from flipop_core.runtime.workqueue import QueueEvent, WorkQueue
 from flipop_core.runtime.writer import Writer
 
+_Claimant = PoolView | RoutedIPView | RecordSetView
+
 STALE_SECONDS = 90.0
 """How long the API server may say nothing before this process calls itself not ready."""
-
-_log = get_logger(__name__)
 
 
 class Manager:
@@ -104,7 +103,7 @@ class Manager:
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self.leadership: Leadership = self._leadership(namespace, election, elect=elect)
         self._writer = Writer(lock=self.lock, fence=self.leadership.fence, metrics=self.metrics)
-        self._recorder = recorder = EventRecorder(
+        recorder = EventRecorder(
             api,
             self._writer,
             instance=self._identity,
@@ -113,14 +112,7 @@ class Manager:
         )
         self.history = AddressHistory(self._clocks.wall)
         self.interests = Interests(api, self.queue, self._clocks.wall)
-        self.pools: Reflector[PoolView] = Reflector(
-            api,
-            Query(FLOATING_IP_POOLS),
-            decode_pool,
-            self._pool_changed,
-            lambda pool: _identity(pool.metadata),
-            version_of=lambda pool: pool.metadata.resource_version,
-        )
+        self.pools: Reflector[PoolView] = object_reflector(api, FLOATING_IP_POOLS, decode_pool, self._pool_changed)
         self.verification = Verification(
             registry,
             lock=self.lock,
@@ -153,13 +145,8 @@ class Manager:
         self.pool_accounts = PoolAccounts(registry, self.interests, self.accounts.ip)
         memories: dict[Key, PoolMemory] = {}
         demand = PoolDemand(self.holders, self.pool_accounts, memories, self.accounts.inventory)
-        self.record_sets: Reflector[RecordSetView] = Reflector(
-            api,
-            Query(NODE_DNS_RECORD_SETS),
-            decode_record_set,
-            self._record_set_changed,
-            lambda record_set: _identity(record_set.metadata),
-            version_of=lambda record_set: record_set.metadata.resource_version,
+        self.record_sets: Reflector[RecordSetView] = object_reflector(
+            api, NODE_DNS_RECORD_SETS, decode_record_set, self._record_set_changed
         )
         self._dns_claims = DNSClaims(self.holders, self.record_sets, self._holders_known)
         self.keeper = RecordKeeper(
@@ -167,9 +154,9 @@ class Manager:
             claims=self._dns_claims,
             queue=self.queue,
             clock=self._clocks.monotonic,
-            denied=lambda name: self.accounts.denied("dns", AccountRef(name)),
+            denied=lambda name: self.accounts.denied("dns", dns_ref(name)),
         )
-        self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry))
+        self.records = PoolRecords(self.keeper, lambda pool: check_pool_dns(pool, registry, self._credentials.values))
         pool_objects = ObjectWriter(
             FLOATING_IP_POOLS,
             decode_pool,
@@ -232,7 +219,21 @@ class Manager:
         self._watch_metrics = WatchMetrics(self._watches, self._clocks.monotonic)
         self._build_info = build_info(importlib.metadata.version("flipop-core"))
         self.metrics.add_source(self._live_metrics)
-        self._worker = threading.Thread(target=with_logger(self._work), name="reconcile", daemon=True)
+        self._worker = Worker(
+            self.queue,
+            {
+                FLOATING_IP_POOLS.kind: self.controller.reconcile,
+                ROUTED_IPS.kind: self.controller.reconcile,
+                ROUTED_IP_ISSUERS.kind: self.routing.issuer_controller.reconcile,
+                NODE_DNS_RECORD_SETS.kind: self.record_set_controller.reconcile,
+                ACCOUNTS: self.accounts.tick,
+                VERIFICATION: self.verification.reconcile,
+                EVENTS: lambda _key: recorder.resume(),
+            },
+            lock=self.lock,
+            metrics=self.metrics,
+            clock=self._clocks.monotonic,
+        )
         self._server: StatusServer | None = None
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -260,10 +261,8 @@ class Manager:
         """Finish what is in flight, give the lease away, end all threads. Return whether all of it ended in time."""
         self.queue.shutdown()
         deadline = self._clocks.monotonic() + timeout_seconds
-        clean = True
-        if self._worker.ident is not None:
-            self._worker.join(timeout_seconds)
-        clean &= self.accounts.close(deadline)
+        self._worker.join(timeout_seconds)
+        clean = self.accounts.close(deadline)
         for close in (self.verification.close, self._writer.close):
             clean &= close(max(0.0, deadline - self._clocks.monotonic()))
         self.leadership.release()
@@ -274,7 +273,7 @@ class Manager:
         self.record_sets.stop()
         if self._server is not None:
             self._server.close()
-        return clean and not self._worker.is_alive()
+        return clean and not self._worker.is_alive
 
     @property
     def server_port(self) -> int | None:
@@ -283,7 +282,7 @@ class Manager:
 
     def unhealthy(self) -> str:
         """Return what keeps the process from ever working again, empty for nothing."""
-        return "" if self._worker.is_alive() else "the reconcile thread has ended"
+        return "" if self._worker.is_alive else "the reconcile thread has ended"
 
     def unready(self) -> str:
         """Return what keeps the process from being of use now, empty for nothing."""
@@ -306,43 +305,7 @@ class Manager:
         limits = rate_limit_families(self.accounts.rate_limits(), time.monotonic())
         return [*queue_families(self.queue), *self._watch_metrics.families(), *limits, *self._build_info]
 
-    # -- threads -----------------------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        while not self.queue.stopped:
-            key = self.queue.get(timeout_seconds=60.0)
-            if key is None:
-                continue
-            started = self._clocks.monotonic()
-            failed = False
-            try:
-                with self.lock:
-                    self._reconcile(key)
-            except Exception:
-                failed = True
-                _log.exception("reconcile failed", key=str(key))
-                self.queue.retry(key)
-            finally:
-                self.queue.done(key)
-                self.metrics.reconciled(key.kind, failed=failed, seconds=self._clocks.monotonic() - started)
-
-    def _reconcile(self, key: Key) -> None:
-        if key.kind in (FLOATING_IP_POOLS.kind, ROUTED_IPS.kind):
-            self.controller.reconcile(key)
-            return
-        if key.kind == ROUTED_IP_ISSUERS.kind:
-            self.routing.issuer_controller.reconcile(key)
-            return
-        if key.kind == NODE_DNS_RECORD_SETS.kind:
-            self.record_set_controller.reconcile(key)
-            return
-        if key.kind == VERIFICATION:
-            self.verification.reconcile(key)
-            return
-        if key.kind == EVENTS:
-            self._recorder.resume()
-            return
-        self.accounts.tick(key)
+    # -- what changes ------------------------------------------------------------------------------------------------
 
     def holders(self) -> Iterator[PoolView]:
         """Yield everything that holds addresses, seen as pools."""
@@ -360,9 +323,7 @@ class Manager:
     def _routed_ip_changed(self, old: RoutedIPView | None, new: RoutedIPView | None) -> None:
         if (view := new or old) is not None:
             self.history.seen(view.key, held_address(new.status) if new is not None else None)
-        if old is None or new is None or _routed_claim_of(old) != _routed_claim_of(new):
-            self._dns_claims.changed()
-            self.keeper.claims_changed()
+        self._dns_claims_changed(old, new)
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             for other in self.holders():
                 self.queue.add(other.key)
@@ -390,7 +351,7 @@ class Manager:
         self.queue.add(record_set.key)
         self._dns_claims_changed(old, new)
 
-    def _dns_claims_changed(self, old: PoolView | RecordSetView | None, new: PoolView | RecordSetView | None) -> None:
+    def _dns_claims_changed(self, old: _Claimant | None, new: _Claimant | None) -> None:
         if old is None or new is None or _claim_of(old) != _claim_of(new):
             self._dns_claims.changed()
             self.keeper.claims_changed()
@@ -445,14 +406,6 @@ class Manager:
             self.metrics.retried(key.kind)
 
 
-def _claim_of(view: PoolView | RecordSetView) -> tuple[object, ...]:
+def _claim_of(view: _Claimant) -> tuple[object, ...]:
     """Return what decides who keeps a record set."""
     return view.spec, view.metadata.deletion_timestamp, view.status.records
-
-
-def _routed_claim_of(view: RoutedIPView) -> tuple[object, ...]:
-    return view.spec, view.metadata.deletion_timestamp, view.status.records
-
-
-def _identity(metadata: Metadata) -> tuple[str, str, str]:
-    return metadata.namespace, metadata.name, metadata.uid

@@ -1,4 +1,4 @@
-"""Writes to the custom resources of one kind: metadata, status and events, one write of an object at a time."""
+"""The custom resources of one kind: how they are followed, and what is written to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from flipop_core.cluster import KubeAPI, ResourceType
+from flipop_core.cluster import KubeAPI, Query, ResourceType
 from flipop_core.errors import Conflict, FlipopError, ObjectNotFound
 from flipop_core.loggers import get_logger
 from flipop_core.model import Key
@@ -16,7 +16,8 @@ from flipop_core.resources.parse import Metadata
 from flipop_core.resources.types import RECLAIM_FINALIZER
 from flipop_core.runtime.events import EventRecorder, EventType, Reference, reference_to
 from flipop_core.runtime.leader import NotLeader
-from flipop_core.runtime.store import Store
+from flipop_core.runtime.reflector import Reflector
+from flipop_core.runtime.store import OnChange, Store
 from flipop_core.runtime.workqueue import WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, WRITE_TIMEOUT_SECONDS, Writer, merge_difference, retry_write
 
@@ -45,8 +46,31 @@ class View(Protocol):
 V = TypeVar("V", bound=View)
 
 
+def object_reflector(
+    api: KubeAPI,
+    resource: ResourceType,
+    decode: Callable[[msgspec.Raw], V],
+    on_change: OnChange[V],
+    *,
+    absent: Callable[[], None] | None = None,
+) -> Reflector[V]:
+    """Return what follows all objects of one kind. See `Reflector`."""
+    return Reflector(
+        api,
+        Query(resource),
+        decode,
+        on_change,
+        lambda view: (view.metadata.namespace, view.metadata.name, view.metadata.uid),
+        version_of=lambda view: view.metadata.resource_version,
+        absent=absent,
+    )
+
+
 class ObjectWriter(Generic[V]):
-    """See the module. All methods need the shared lock held; after each write the object is queued again."""
+    """Writes metadata, status and events, one write of an object at a time; after each the object is queued again.
+
+    All methods need the shared lock held.
+    """
 
     def __init__(
         self,

@@ -9,15 +9,16 @@ from msgspec.structs import replace
 
 from flipop_core.config import Settings
 from flipop_core.model import Key
+from flipop_core.plan.former import with_former
 from flipop_core.plan.match import candidates, needs_pod
 from flipop_core.plan.observed import PoolMemory, PoolObservation
 from flipop_core.plan.outcomes import prune
-from flipop_core.plan.recovery import graces, notice, unsteady
-from flipop_core.resources.parse import PoolView
+from flipop_core.plan.recovery import graces, notice, notice_ready, unsteady
+from flipop_core.resources.parse import PoolView, account_name
 from flipop_core.resources.types import RECLAIM_FINALIZER, FloatingIPPoolSpec
-from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.interest import Interest, Interests
+from flipop_core.runtime.ipaccounts import IPAccount
 from flipop_core.runtime.moves import ProcessMoves
 from flipop_core.runtime.poolaccounts import PoolAccounts
 from flipop_core.runtime.pooldemand import PoolDemand
@@ -51,7 +52,7 @@ class Observer:
         self._clocks = clocks
         self._settings = settings
 
-    def observe(self, pool: PoolView, account: Account) -> PoolObservation | None:
+    def observe(self, pool: PoolView, account: IPAccount) -> PoolObservation | None:
         """Return all that decides; None while the stores of its nodes and pods are not in sync."""
         if pool.spec is None:
             return None
@@ -99,8 +100,9 @@ class Observer:
             region=account.ref.region,
             regional=self._accounts.is_regional(account.name),
             elsewhere=elsewhere,
+            account=account_name(account.ref.provider, account.ref.credentials),
         )
-        return self._with_brakes(observed, pool.spec, interest, pods, now, wall)
+        return self._with_brakes(with_former(observed), pool.spec, interest, pods, now, wall)
 
     def _with_brakes(
         self,
@@ -114,11 +116,12 @@ class Observer:
         """Return what was observed with what may hold a move back."""
         nodes, periods = observed.nodes.values(), spec.grace_periods
         noticed = notice(nodes, spec.match, pods, periods, observed.memory.noticed, wall)
+        ready = notice_ready(nodes, spec.stabilization_seconds, observed.memory.noticed_ready, wall)
         return replace(
             observed,
-            memory=replace(observed.memory, noticed=noticed),
+            memory=replace(observed.memory, noticed=noticed, noticed_ready=ready),
             graces=graces(nodes, spec.match, pods, periods, interest.pod_lost_at, noticed, wall=wall, now=now),
-            unsteady=unsteady(observed.candidates, spec.stabilization_seconds, wall=wall, now=now),
+            unsteady=unsteady(observed.candidates, spec.stabilization_seconds, ready, wall=wall, now=now),
             stale_watch=_stale_watch(interest.silent_seconds(now)),
             process_moves=self._moves.budget(now),
         )

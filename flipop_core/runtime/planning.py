@@ -22,12 +22,13 @@ from flipop_core.plan.report import problem_reason
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.parse import Metadata, PoolView, RecordSetView
 from flipop_core.resources.routed import FirewallEntries
-from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.controllers import Proposal
+from flipop_core.runtime.ipaccounts import IPAccount
+from flipop_core.runtime.kinds import AddressHolder
 from flipop_core.runtime.kube import connect
 from flipop_core.runtime.manager import Manager
 from flipop_core.runtime.reflector import Reflector
-from flipop_core.runtime.routedips import account_ref
+from flipop_core.runtime.routedfirewalls import account_ref
 
 PLAN_TIMEOUT_SECONDS = 30.0
 _MAX_READS = 10  # rounds of reading record sets: what one tells may call for another
@@ -73,13 +74,13 @@ class _Plans:
             self._list(reflector)
         manager.routing.start()
         self._await(lambda: manager.routing.known, lambda: "listing RoutedIPs and their issuers")
-        holders = sorted(manager.holders(), key=lambda holder: holder.key)
+        pools = sorted(manager.holders(), key=lambda pool: pool.key)
         record_sets = sorted(manager.record_sets.store.values(), key=lambda record_set: record_set.key)
         return [
             *(
-                _document(_DOCUMENT_KEYS[holder.kind], holder.metadata, self._holder, holder)
-                for holder in holders
-                if chosen(holder.metadata)
+                _document(_DOCUMENT_KEYS[pool.kind], pool.metadata, self._pool, pool)
+                for pool in pools
+                if chosen(pool.metadata)
             ),
             *(
                 _document("record_set", record_set.metadata, self._record_set, record_set)
@@ -95,9 +96,12 @@ class _Plans:
             lambda: reflector.problem or f"listing {reflector.query.resource.plural}",
         )
 
-    def _holder(self, pool: PoolView) -> Planned:
+    def _pool(self, pool: PoolView) -> Planned:
         records = self._manager.records
-        _, observed, made = self._proposal(pool)
+        holder = self._locked(lambda: self._manager.controller.holder(pool.key))
+        if holder is None:
+            raise ConfigError("it is gone")
+        _, observed, made = self._proposal(holder)
         actions: list[PlannedAction] = list(made.plan.actions)
         actions += [action for firewall, step in made.steps for action in announced(firewall, step)]
         holds = list(made.plan.holds)
@@ -107,24 +111,25 @@ class _Plans:
             wanted, held = [], [Hold(problem_reason(problem), str(problem))]
         return actions + wanted, holds + held
 
-    def _proposal(self, pool: PoolView) -> Proposal:
+    def _proposal(self, holder: AddressHolder) -> Proposal:
         """Return what is to be done for a resource once all that it asks for has been read."""
-        proposal = self._propose(pool)
+        key = holder.pool.key
+        proposal = self._propose(holder)
         for _ in range(3):
             reads = [firewall.entries for firewall, step in proposal.made.steps if step.read]
             if not proposal.made.plan.reread_all and not reads:
                 break
             if proposal.made.plan.reread_all:
-                self._read_account(proposal.account, pool.key)
+                self._read_account(proposal.account, key)
             for entries in reads:
-                self._read_firewall(entries, pool.key)
-            proposal = self._propose(pool)
+                self._read_firewall(entries, key)
+            proposal = self._propose(holder)
         account = proposal.account
         if account.inventory.read_at == NEVER and (message := account.gate.message or account.read_gate.message):
             raise ConfigError(f"the addresses cannot be read: {message}")
         return proposal
 
-    def _read_account(self, account: Account, key: Key) -> None:
+    def _read_account(self, account: IPAccount, key: Key) -> None:
         with self._manager.lock:
             account.read_all(key)
         self._await(lambda: not account.reading, lambda: f"reading the addresses of {account.ref}")
@@ -135,17 +140,14 @@ class _Plans:
             account.read(entries.name, key)
         self._await(lambda: not account.observed(entries.name).busy, lambda: f"reading firewall {entries.name}")
 
-    def _propose(self, pool: PoolView) -> Proposal:
-        manager = self._manager
-        self._await(
-            lambda: self._locked(lambda: manager.controller.prepared(pool)),
-            lambda: "reading its service or credentials",
-        )
+    def _propose(self, holder: AddressHolder) -> Proposal:
+        manager, pool = self._manager, holder.pool
+        self._await(lambda: self._locked(holder.prepared), lambda: "reading its service or credentials")
         if pool.spec is not None:
             match = pool.spec.match
             interest = self._locked(lambda: manager.interests.of(pool.key, match))
             self._await(lambda: interest.synced, lambda: "listing nodes and pods")
-        proposal = self._locked(lambda: manager.controller.propose(pool))
+        proposal = self._locked(lambda: manager.controller.propose(holder))
         if proposal is None:
             raise ConfigError("its nodes cannot be listed")
         return proposal

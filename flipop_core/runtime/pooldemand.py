@@ -132,7 +132,7 @@ class PoolDemand:
 
 
 class AccountDemand:
-    """What pools want of one account: `flipop_core.runtime.accounts.Demand`."""
+    """What pools want of one account: `flipop_core.runtime.ipaccounts.Demand`."""
 
     def __init__(self, demand: PoolDemand, ref: AccountRef) -> None:
         self._demand = demand

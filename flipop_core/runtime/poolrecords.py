@@ -17,7 +17,7 @@ from flipop_core.resources.parse import PoolView
 from flipop_core.resources.statuses import RecordStatus
 from flipop_core.resources.types import RECLAIM_FINALIZER, FloatingIPPoolSpec, pool_family
 from flipop_core.runtime.records import RecordKeeper
-from flipop_core.runtime.recordtargets import RecordTarget, record_target
+from flipop_core.runtime.recordtargets import RecordTarget, dns_account, record_target
 
 
 def record_type_of(spec: FloatingIPPoolSpec) -> str:
@@ -145,7 +145,7 @@ class PoolRecords:
         if pool.spec is None or pool.spec.dns_record_set is None or self._check(pool) is not None:
             return None
         record_set = pool.spec.dns_record_set
-        return record_target(record_set, record_set.provider or pool.spec.provider, record_type_of(pool.spec))
+        return record_target(record_set, dns_account(pool, record_set), record_type_of(pool.spec))
 
 
 def _addresses(pool: PoolView, selected: tuple[str, ...]) -> frozenset[str]:

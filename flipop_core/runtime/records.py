@@ -28,6 +28,8 @@ from flipop_core.runtime.workqueue import WorkQueue
 
 _LISTING_SECONDS = 0.1
 _PROVIDER_SECONDS = 300.0
+_KEPT_TYPES = ("A", "AAAA")
+"""What a status may name to be removed: of another type it was written by somebody else."""
 
 _log = get_logger(__name__)
 
@@ -274,8 +276,10 @@ class RecordKeeper:
     def _to_remove(self, key: Key, old: RecordStatus) -> bool:
         """Whether a record set is to be removed: its policy says so, and no other resource keeps it from now on."""
         kept = _removal(old)
+        if not kept.reclaim or kept.name.type not in _KEPT_TYPES:
+            return False
         claims = (claim for claim in self._claims.of(kept.name) if claim.key != key)
-        return kept.reclaim and all(_can_share(claim.ownership, kept.ownership) for claim in claims)
+        return all(_can_share(claim.ownership, kept.ownership) for claim in claims)
 
     def _removal_plan(self, key: Key, old: RecordStatus) -> RecordPlan:
         target = _removal(old)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from flipop_core.dnsnames import DNSNameError, check_name, record_fqdn, zone_name
@@ -10,6 +12,7 @@ from flipop_core.plan.dns import Ownership, RecordName
 from flipop_core.providers import DNSProvider, ProviderCapabilities, RecordSet
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources import reasons
+from flipop_core.resources.parse import PoolView, account_name
 from flipop_core.resources.statuses import RecordStatus
 from flipop_core.resources.types import DNSRecordSet
 
@@ -67,12 +70,31 @@ def record_target(spec: DNSRecordSet, provider: str, record_type: str) -> Record
     )
 
 
-def check_target(spec: DNSRecordSet, provider: str, record_type: str, registry: ProviderRegistry) -> ConfigError | None:
-    """Return what is wrong with a spec's record set, by itself and for its provider; None for nothing."""
+def dns_account(pool: PoolView, record_set: DNSRecordSet) -> str:
+    """Return the account of a pool's record set, as `account_name` has it.
+
+    Where the provider is that of its addresses their credentials serve, else those of the environment.
+    """
+    own = pool.spec.provider if pool.spec is not None else ""
+    provider = record_set.provider or own
+    return account_name(provider, pool.credentials if provider == own else "")
+
+
+def check_target(
+    spec: DNSRecordSet,
+    provider: str,
+    record_type: str,
+    registry: ProviderRegistry,
+    credentials: Mapping[str, str] | None = None,
+) -> ConfigError | None:
+    """Return what is wrong with a spec's record set, by itself and for its provider; None for nothing.
+
+    ``credentials`` are the values of a Secret, None for those of the environment.
+    """
     try:
         target = record_target(spec, provider, record_type)
         capabilities = registry.dns_factory(provider).capabilities
-        dns = registry.dns_provider(provider)
+        dns = registry.dns_provider(provider, credentials=credentials)
     except ConfigError as error:
         return error
     if record_type not in capabilities.record_types:

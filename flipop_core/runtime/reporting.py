@@ -14,12 +14,11 @@ from flipop_core.plan.brakes import counted_holds
 from flipop_core.plan.observed import NEVER, PoolMemory, PoolObservation
 from flipop_core.plan.report import invalid_status, is_failing, pool_status
 from flipop_core.resources import reasons
-from flipop_core.resources.parse import PoolView
-from flipop_core.runtime.accounts import Account
 from flipop_core.runtime.addressevents import AddressEvents
 from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.events import EventRecorder
-from flipop_core.runtime.kinds import AddressKind
+from flipop_core.runtime.ipaccounts import IPAccount
+from flipop_core.runtime.kinds import AddressHolder
 from flipop_core.runtime.metrics import Metrics, PoolSample
 from flipop_core.runtime.poolrecords import PoolRecords
 
@@ -27,7 +26,7 @@ _log = get_logger(__name__)
 
 
 class Reporter:
-    """Reports on resources of all ``kinds``, seen as pools. Its methods need the shared lock held.
+    """Reports on resources that hold addresses. Its methods need the shared lock held.
 
     ``denied`` says that the credentials of an account were refused, None when they were not. ``events`` is told what
     became of actions.
@@ -36,7 +35,6 @@ class Reporter:
     def __init__(
         self,
         *,
-        kinds: Mapping[str, AddressKind],
         records: PoolRecords,
         memories: Mapping[Key, PoolMemory],
         metrics: Metrics,
@@ -44,16 +42,16 @@ class Reporter:
         denied: Callable[[AccountRef], Hold | None],
         recorder: EventRecorder,
     ) -> None:
-        self._kinds = kinds
         self._records = records
         self._memories = memories
         self._metrics = metrics
         self._clocks = clocks
         self._denied = denied
-        self.events = AddressEvents(kinds, recorder)
+        self.events = AddressEvents(recorder)
 
-    def report(self, pool: PoolView, account: Account, before: PoolObservation, plan: Plan) -> None:
+    def report(self, holder: AddressHolder, account: IPAccount, before: PoolObservation, plan: Plan) -> None:
         """Report on a resource that ``plan`` is being carried out for, and keep its record sets."""
+        pool = holder.pool
         self.events.learn(before, plan)
         observed = replace(
             before,
@@ -73,26 +71,25 @@ class Reporter:
         held = counted_holds(plan)
         sample = PoolSample(observed.spec.provider, self._records.name(pool), status, unfulfilled, held)
         self._metrics.set_pool(pool.key, sample)
-        kind = self._kinds[pool.kind]
         if not observed.deleting:
-            self.events.holds(pool, before, plan)
+            self.events.holds(holder, before, plan)
         trouble = dns.trouble
         dns_fails = trouble is not None and trouble.failure
         # What is on its way out is not reported on any more, unless it does not get there.
-        if (not observed.deleting or is_failing(plan) or dns_fails) and kind.write_status(pool, status):
+        if (not observed.deleting or is_failing(plan) or dns_fails) and holder.write_status(status):
             if trouble is not None and dns_fails:
-                kind.event(pool, trouble.reason, trouble.message, warning=True)
+                holder.event(trouble.reason, trouble.message, warning=True)
             if denied is not None:
-                kind.event(pool, denied.reason, denied.message, warning=True)
+                holder.event(denied.reason, denied.message, warning=True)
 
-    def refuse(self, pool: PoolView, problem: ConfigError) -> None:
+    def refuse(self, holder: AddressHolder, problem: ConfigError) -> None:
         """Report that a resource cannot be acted on."""
+        pool = holder.pool
         before = replace(pool.status, records=self._records.kept(pool))
         status = invalid_status(before, problem, pool.metadata.generation, self._clocks.timestamp())
-        kind = self._kinds[pool.kind]
-        if kind.write_status(pool, status):
+        if holder.write_status(status):
             _log.warning("pool is invalid", pool=f"{pool.key.namespace}/{pool.key.name}", problem=str(problem))
-            kind.event(pool, reasons.INVALID_SPEC, str(problem), warning=True)
+            holder.event(reasons.INVALID_SPEC, str(problem), warning=True)
 
     def forget(self, key: Key) -> None:
         """Forget a resource that is gone."""

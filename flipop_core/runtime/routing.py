@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flipop_core.cluster import ROUTED_IP_ISSUERS, ROUTED_IPS, KubeAPI, Query
+from flipop_core.cluster import ROUTED_IP_ISSUERS, ROUTED_IPS, KubeAPI
 from flipop_core.config import Settings
 from flipop_core.model import AccountRef, Key
 from flipop_core.registry import ProviderRegistry
@@ -14,7 +14,7 @@ from flipop_core.runtime.clocks import Clocks
 from flipop_core.runtime.credentials import SecretCredentials
 from flipop_core.runtime.events import EventRecorder
 from flipop_core.runtime.issuers import IssuerController
-from flipop_core.runtime.objects import ObjectWriter
+from flipop_core.runtime.objects import ObjectWriter, object_reflector
 from flipop_core.runtime.reflector import Reflector
 from flipop_core.runtime.routedips import RoutedIPKind
 from flipop_core.runtime.services import ServiceInterests
@@ -49,22 +49,18 @@ class Routing:
         self._changed = changed
         self._listed = listed
         self._absent: set[str] = set()
-        self.routed_ips: Reflector[RoutedIPView] = Reflector(
+        self.routed_ips: Reflector[RoutedIPView] = object_reflector(
             api,
-            Query(ROUTED_IPS),
+            ROUTED_IPS,
             decode_routed_ip,
             self._routed_ip_changed,
-            lambda view: (view.metadata.namespace, view.metadata.name, view.metadata.uid),
-            version_of=lambda view: view.metadata.resource_version,
             absent=lambda: self._not_served(ROUTED_IPS.plural),
         )
-        self.issuers: Reflector[IssuerView] = Reflector(
+        self.issuers: Reflector[IssuerView] = object_reflector(
             api,
-            Query(ROUTED_IP_ISSUERS),
+            ROUTED_IP_ISSUERS,
             decode_issuer,
             self._issuer_changed,
-            lambda view: ("", view.metadata.name, view.metadata.uid),
-            version_of=lambda view: view.metadata.resource_version,
             absent=lambda: self._not_served(ROUTED_IP_ISSUERS.plural),
         )
         self.services = ServiceInterests(api, queue)

@@ -18,6 +18,7 @@ from flipop_core.plan.actions import Hold
 from flipop_core.plan.limits import error_text
 from flipop_core.registry import ProviderRegistry, Role
 from flipop_core.resources import reasons
+from flipop_core.runtime.accounts import account_key
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.workqueue import WorkQueue
@@ -207,7 +208,7 @@ class Verification:
                 provider = check.provider = self._build(role, ref)
         except ConfigError as error:
             return error
-        return calls.timed("Verify", Key("Account", "", str(ref)), provider.verify, read=True)
+        return calls.timed("Verify", account_key(ref), provider.verify, read=True)
 
     def _build(self, role: Role, ref: AccountRef) -> Verifiable:
         build: dict[Role, Callable[[str], Verifiable]] = {

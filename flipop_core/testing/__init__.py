@@ -1,4 +1,7 @@
-"""What tests and the demo run on: a simulated cloud, a clock, scripted faults, and the conformance kit for plugins."""
+"""What tests run on: a simulated cloud and cluster, a clock, scripted faults, and the conformance kit for plugins.
+
+``docs/versioning.md`` says what is promised of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from flipop_core.testing.faults import Call, Fault, FaultScript
 from flipop_core.testing.firewall_harness import FirewallProviderHarness
 from flipop_core.testing.firewalls import InMemoryFirewalls
 from flipop_core.testing.harness import FaultKind, IPProviderHarness
+from flipop_core.testing.kubeapi import InMemoryKubeAPI
 from flipop_core.testing.providers import (
     InMemoryDNSProvider,
     InMemoryFirewallProvider,
@@ -35,6 +39,8 @@ __all__ = [
     "InMemoryDNSProvider",
     "InMemoryFirewallProvider",
     "in_memory_factories",
+    # the simulated cluster
+    "InMemoryKubeAPI",
     # the conformance kit
     "FaultKind",
     "DNSProviderContract",

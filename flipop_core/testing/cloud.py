@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -21,10 +22,11 @@ from flipop_core.errors import (
     NotFound,
     ProviderError,
     QuotaExceeded,
+    RateLimited,
     Rejected,
 )
 from flipop_core.model import AddressRecord, Applied, Created, CreateRequest, InProgress, MutationResult
-from flipop_core.providers import ProviderCapabilities
+from flipop_core.providers import ProviderCapabilities, RateLimit
 from flipop_core.resources.types import family_of
 from flipop_core.testing.clock import Clock, Sleep
 from flipop_core.testing.faults import FaultScript
@@ -38,6 +40,7 @@ SCHEME = "memory://"
 """How the provider ID of each of its nodes begins."""
 
 _IPV6 = "2001:db8::/64"
+_HOUR_SECONDS = 3600.0
 
 DEFAULT_CAPABILITIES = ProviderCapabilities(
     min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"), create_on_node=True, max_concurrency=8
@@ -117,6 +120,7 @@ class InMemoryCloud:
         self._accepted = 0
         self._unused = {"IPv4": _documentation_addresses(), "IPv6": map(str, ipaddress.ip_network(_IPV6).hosts())}
         self._pools: dict[str, str] = {}
+        self._requests: deque[float] = deque()
 
     # What a test or the demo sees and does, behind the controller's back.
 
@@ -222,6 +226,22 @@ class InMemoryCloud:
         """Refuse a wrong token with AccessDenied."""
         if self.config.token and token != self.config.token:
             raise _refusal(AccessDenied, operation, "the token is not accepted")
+
+    def admit(self, operation: str) -> RateLimit | None:
+        """Count a call, and return what the answer to it tells of the rate limit. Raises RateLimited beyond it."""
+        limit = self.config.request_limit
+        if limit is None:
+            return None
+        with self._lock:
+            now = self._clock()
+            while self._requests and now - self._requests[0] >= _HOUR_SECONDS:
+                self._requests.popleft()
+            if len(self._requests) >= limit:
+                wait_seconds = _HOUR_SECONDS - (now - self._requests[0]) if self._requests else _HOUR_SECONDS
+                message = f"{limit} calls within an hour"
+                raise RateLimited(message, retry_after_seconds=wait_seconds, provider=PROVIDER, operation=operation)
+            self._requests.append(now)
+            return RateLimit(limit, limit - len(self._requests), time.monotonic())
 
     def node_limits(self, provider_ids: Collection[str]) -> Mapping[str, int]:
         """Return how many addresses each of these machines can hold."""

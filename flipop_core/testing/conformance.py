@@ -29,6 +29,7 @@ declared capabilities are true             ``test_capabilities_are_constant``, `
                                            ``test_tags_are_read``, ``test_create_takes_the_address_from_its_pool``,
                                            ``test_create_puts_the_address_on_the_node``,
                                            ``test_full_node_is_in_use``, ``test_every_declared_family_can_be_created``
+what a vendor tells of its limit is told   ``test_rate_limit_is_reported`` (of a `flipop_core.ReportsRateLimit`)
 =========================================  ===========================================================================
 
 The kit itself needs no pytest, only what runs it does. All providers that come with flipop pass it.
@@ -47,6 +48,7 @@ from flipop_core.testing.rules_assignment import AssignmentRules
 from flipop_core.testing.rules_capabilities import CapabilityRules, DeclarationRules
 from flipop_core.testing.rules_creation import CreationRules
 from flipop_core.testing.rules_faults import FaultRules
+from flipop_core.testing.rules_reports import ReportRules
 from flipop_core.testing.rules_verify import AddressVerificationRules, RecordVerificationRules
 
 __all__ = [
@@ -60,15 +62,19 @@ __all__ = [
 ]
 
 
-class IPProviderContract(AssignmentRules, CreationRules, CapabilityRules, FaultRules, AddressVerificationRules):
+class IPProviderContract(
+    AssignmentRules, CreationRules, CapabilityRules, FaultRules, AddressVerificationRules, ReportRules
+):
     """The rules of `flipop_core.IPProvider`. Inherit it and give it a fixture ``harness``, an `IPProviderHarness`."""
 
 
-class DNSProviderContract(RecordSetRules, DeclarationRules, RecordSetFaultRules, RecordVerificationRules):
+class DNSProviderContract(RecordSetRules, DeclarationRules, RecordSetFaultRules, RecordVerificationRules, ReportRules):
     """The rules of `flipop_core.DNSProvider`. Inherit it and give it a fixture ``harness``, a `DNSProviderHarness`."""
 
 
-class FirewallProviderContract(FirewallRules, DeclarationRules, FirewallFaultRules, FirewallVerificationRules):
+class FirewallProviderContract(
+    FirewallRules, DeclarationRules, FirewallFaultRules, FirewallVerificationRules, ReportRules
+):
     """The rules of `flipop_core.FirewallProvider`.
 
     Inherit it and give it a fixture ``harness``, a `FirewallProviderHarness`.

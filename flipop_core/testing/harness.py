@@ -141,6 +141,14 @@ class IPProviderHarness(Protocol):
         """Return a provider whose credentials lack a permission to read, and how the vendor names that permission."""
         return None
 
+    def announce_rate_limit(self, limit: int) -> bool:
+        """Let the service admit so many requests from now on, and its answers say so and how many they leave.
+
+        False: its answers tell of no limit. Only of interest for a provider that is a `ReportsRateLimit` too.
+        """
+        del limit
+        return False
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         """Let the next request of that `IPProvider` method go wrong once.
 

@@ -21,6 +21,7 @@ from flipop_core.providers import (
     ProviderCapabilities,
     ProviderContext,
     ProviderFactory,
+    RateLimit,
     RecordSet,
 )
 from flipop_core.testing.cloud import PROVIDER, CloudConfig, CloudNode, InMemoryCloud
@@ -56,6 +57,7 @@ class _Client:
         self._capabilities = cloud.config.capabilities
         self._timeout_seconds = timeout_seconds
         self._token = token
+        self._rate_limit: RateLimit | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(timeout_seconds={self._timeout_seconds!r})"
@@ -64,6 +66,11 @@ class _Client:
     def capabilities(self) -> ProviderCapabilities:
         """What the cloud's configuration declared when the provider was made."""
         return self._capabilities
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer told of the rate limit. See `flipop_core.ReportsRateLimit`."""
+        return self._rate_limit
 
     def verify(self) -> None:
         """Check that the token is accepted."""
@@ -83,6 +90,7 @@ class _Client:
         lost: type[Unavailable | OutcomeUnknown],
     ) -> T:
         def authorized() -> T:
+            self._rate_limit = self._cloud.admit(operation) or self._rate_limit
             self._cloud.authorize(self._token, operation)
             return effect()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from flipop_core.errors import (
@@ -37,6 +37,7 @@ from flipop_core.testing.harness import (
     raises,
     record_of,
     request_for,
+    succeeds,
 )
 
 RETRY_AFTER_SECONDS = 7.0
@@ -83,6 +84,10 @@ class FaultRules:
         harness.fail_next("assign", "unavailable")
         raises(OutcomeUnknown, lambda: harness.provider.assign(address, node), "assign answered 5xx is OutcomeUnknown")
         holds(harness, address, None, "an assign that was answered 5xx")
+        for operation, call, holder in _removals(harness, address, node):
+            harness.fail_next(operation, "unavailable")
+            raises(OutcomeUnknown, call, f"{operation} answered 5xx is OutcomeUnknown")
+            holds(harness, address, holder, f"{operation} that was answered 5xx")
 
     def test_read_answered_5xx_is_unavailable(self, harness: IPProviderHarness) -> None:
         """A read that is answered 5xx raises Unavailable, or answers rightly at a second attempt."""
@@ -92,6 +97,9 @@ class FaultRules:
         for operation, read in _address_reads(harness.provider, address).items():
             harness.fail_next(operation, "unavailable")
             _expect_read(operation, read, address, node)
+        created, find = _creation(harness)
+        harness.fail_next("find_created", "unavailable")
+        _expect_found(find, created)
 
     def test_hang_ends_within_the_timeout(self, harness: IPProviderHarness) -> None:
         """An unanswered request ends within the timeout: OutcomeUnknown for a mutation, Unavailable for a read."""
@@ -110,8 +118,17 @@ class FaultRules:
             with _TimeLimit(harness, operation):
                 _expect_read(operation, read, address, None)
         holds(harness, address, None, "an assign that hung")
+        for operation, call, holder in _removals(harness, address, node):
+            harness.fail_next(operation, "hang")
+            with _TimeLimit(harness, operation):
+                raises(OutcomeUnknown, call, f"{operation} that hangs is OutcomeUnknown")
+            holds(harness, address, holder, f"{operation} that hung")
         made = set(everything(harness.provider)) - set(request.known_addresses)
         expect_equal(made, set(), "what a creation that hung made")
+        created, find = _creation(harness)
+        harness.fail_next("find_created", "hang")
+        with _TimeLimit(harness, "find_created"):
+            _expect_found(find, created)
 
     def test_eight_threads_assign_eight_addresses(self, harness: IPProviderHarness) -> None:
         """Calls from several threads at once do not disturb one another."""
@@ -205,6 +222,34 @@ def _expect_read(operation: str, read: Callable[[], object], address: str, provi
     record = answer.get(address) if isinstance(answer, Mapping) else None
     right = isinstance(record, AddressRecord) and record.provider_id == provider_id
     expect(right, f"a {operation} that failed at first is Unavailable or right, not {answer!r}")
+
+
+def _removals(
+    harness: IPProviderHarness, address: str, node: str
+) -> Iterator[tuple[str, Callable[[], object], str | None]]:
+    """Yield `unassign` and `delete` of the address, each with who holds it: not every cloud deletes what is held."""
+    provider = harness.provider
+    assign(harness, address, node)
+    yield "unassign", lambda: provider.unassign(address), node
+    succeeds(lambda: provider.unassign(address), "an assigned address can be unassigned")
+    holds(harness, address, None, "an unassigned address")
+    yield "delete", lambda: provider.delete(address), None
+
+
+def _creation(harness: IPProviderHarness) -> tuple[str, Callable[[], tuple[AddressRecord, ...]]]:
+    """Create an address; return it, and the call that finds it again."""
+    request = request_for(harness)
+    created = succeeds(partial(harness.provider.create, request), "an address can be created").address
+    holds(harness, created, None, "a created address")
+    return created, partial(harness.provider.find_created, request)
+
+
+def _expect_found(find: Callable[[], tuple[AddressRecord, ...]], created: str) -> None:
+    """Expect no answer or the right one: an empty one means that nothing was created, and another address is."""
+    answer = attempt(find)
+    if not isinstance(answer, Unavailable):
+        right = isinstance(answer, tuple) and created in [each.address for each in answer]
+        expect(right, f"a find_created that failed at first is Unavailable or finds {created}, not {answer!r}")
 
 
 def _provoked_errors(harness: IPProviderHarness, denied: IPProvider | None) -> list[ProviderError]:

@@ -78,6 +78,7 @@ class TestUsage:
 
     def test_version(self) -> None:
         result = invoke("version")
+        assert invoke("--version").output == result.output
         assert result.output.startswith(f"flipop {flipop_core.__version__} (Python 3.")
 
     def test_the_command_is_quick_to_import(self) -> None:

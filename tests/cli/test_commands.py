@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -122,9 +123,14 @@ class TestProviders:
             "version": version,
             "roles": ["ip", "dns", "firewall"],
         }
-        assert {"name": "digitalocean", "distribution": "flipop-do", "version": version, "error": None} in described[
-            "plugins"
-        ]
+        (plugin,) = (row for row in described["plugins"] if row["name"] == "digitalocean")
+        assert plugin == {
+            "name": "digitalocean",
+            "distribution": "flipop-do",
+            "version": version,
+            "error": None,
+            "warning": None,
+        }
 
     def test_roles_and_credentials_of_one_name_are_one_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
         token, zone = CredentialSpec("CLOUD_TOKEN", "token"), CredentialSpec("CLOUD_ZONE", "zone", required=False)
@@ -154,6 +160,19 @@ class TestProviders:
             "good": False,
             "bad[red]": True,
         }
+
+    def test_a_slow_plugin_works_and_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("flipop_core.registry.SLOW_SECONDS", 0.0)
+        install(monkeypatch, ("heavy", offering(factory("cloud"))))
+        result = invoke("providers")
+        assert result.exit_code == 0
+        first, *_, slow, line = result.stdout.splitlines()
+        assert first.split()[0] == "PROVIDER"
+        assert slow == "SLOW"
+        assert re.fullmatch(r"heavy: took \d+\.\d s to load, which every command waits for: .*", line)
+        (described,) = json.loads(invoke("providers", "-o", "json").stdout)["plugins"]
+        assert described["error"] is None
+        assert described["warning"].startswith("took ")
 
     def test_nothing_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch)

@@ -64,6 +64,16 @@ def test_a_terminal_gets_colours_and_its_width() -> None:
     assert "→ Add nodes that match" in plain
 
 
+def test_an_address_can_be_copied_where_the_names_are_long() -> None:
+    address = "2001:db8:85a3:1:2:8a2e:370:7334"
+    long = SHOW.replace("192.0.2.1", address).replace('"web"', '"a-pool-with-a-long-name"').replace("-000", "-000" * 5)
+    long = long.replace('"dns": []', '"dns": [{"name": "a.long.name.example.com", "type": "AAAA", "provider": ""}]')
+    plain = ESCAPE.sub("", in_terminal(sys.executable, "-c", long))
+    assert f" {address}  active " in plain
+    assert max(map(len, plain.splitlines())) <= 80
+    assert max(map(len, ESCAPE.sub("", in_terminal(sys.executable, "-c", long, columns=50)).splitlines())) <= 50
+
+
 def test_a_wide_terminal_has_the_reason_in_the_table() -> None:
     plain = ESCAPE.sub("", in_terminal(sys.executable, "-c", SHOW, columns=200))
     assert "WHY" in plain

@@ -108,3 +108,66 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     first, last = result.stderr.splitlines()
     assert first.endswith("missing.yaml: No such file or directory: name a file of manifests")
     assert last == "1 checked, 0 problems"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (
+            HEAD + "kind: FloatingIPPol\nmetadata: {name: a}\n",
+            2,
+            "kind: 'FloatingIPPol': write one of FloatingIPPool, ",
+        ),
+        (
+            HEAD.replace("v1alpha1", "v1") + "kind: FloatingIPPool\n",
+            1,
+            "apiVersion: 'flipop.digitalocean.com/v1': write",
+        ),
+        (GOOD_POOL + "  desiredIPs: 1\n  provider: aws\n", 7, "provider: it is there twice: remove one"),
+        (GOOD_POOL + "  desiredIPs: 1\n  match:\n    podLabel: a\n    podLabel: b\n", 9, "podLabel: it is there twice"),
+    ],
+)
+def test_what_the_api_server_would_refuse(tmp_path: Path, text: str, line: int, said: str) -> None:
+    """A wrong kind or version is no other object, and passed over."""
+    code, (found,), summary = check(tmp_path, text)
+    assert (code, summary) == (1, "1 checked, 1 problem\n")
+    assert found.startswith(f"{line}: FloatingIPPo")
+    assert said in found
+
+
+def test_all_that_is_wrong_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = (
+        HEAD + "kind: FloatingIPPool\nmetadata: {name: a}\nspec:\n  provider: nowhere\n  desiredIPs: -1\n"
+        "  match:\n    nodeLabel: a in\n  typo: 1\n  ips: [x]\n"
+        "---\n" + GOOD_POOL + "  desiredIPs: 1\n  match: {podLabel: '='}\n"
+    )
+    code, found, summary = check(tmp_path, text)
+    assert [line.partition(": ")[0] for line in found] == ["5", "6", "8", "9", "10", "18"]
+    assert (code, summary) == (1, "2 checked, 6 problems\n")
+
+
+def test_what_is_left_out_to_check_the_rest_is_not_missed(tmp_path: Path) -> None:
+    spec = "  dnsRecordSet:\n    provider: digitalocean\n    zone: ''\n    recordName: www\n    ttl: many\n"
+    _, found, _ = check(tmp_path, HEAD + "kind: NodeDNSRecordSet\nmetadata: {name: a}\nspec:\n" + spec)
+    assert [line.partition(": ")[0] for line in found] == ["7", "9"]
+
+
+def test_a_list_of_one_kind(tmp_path: Path) -> None:
+    """Its items need not name their kind; `kubectl get --raw` prints such lists."""
+    text = HEAD + "kind: FloatingIPPoolList\nitems:\n- metadata: {name: a}\n  spec:\n    provider: nowhere\n"
+    code, (found,), summary = check(tmp_path, text + "    desiredIPs: 1\n")
+    assert (code, summary) == (1, "1 checked, 1 problem\n")
+    assert found.startswith("6: FloatingIPPool a: spec.provider: 'nowhere'")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (HEAD + "kind: FloatingIPPool\nmetadata: {name: a}\nspec: &s\n  provider: digitalocean\n  match: *s\n", 4),
+        (HEAD + f"kind: FloatingIPPool\nspec: {'[' * 5000}{']' * 5000}\n", 1),
+    ],
+)
+def test_what_has_no_end(tmp_path: Path, text: str, line: int) -> None:
+    code, found, _ = check(tmp_path, text)
+    assert code == 1
+    assert [each for each in found if each.startswith(f"{line}: ") and "nested too deeply" in each]

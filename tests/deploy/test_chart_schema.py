@@ -44,6 +44,8 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("controller.recheckSeconds", 0, ""),
     ("controller.maxMovesPerMinute", -1, ""),
     ("extraArgs", ["plan"], "extraArgs/0"),
+    ("extraArgs", ["--metrics-bind-addr=:9"], "extraArgs/0"),
+    ("extraArgs", ["--kubeconfig=/a", "--no-leader-election"], "extraArgs/1"),
     ("leaderElection.enabled", "false", ""),
     ("leaderElection.enabled", False, "replicaCount"),
     ("http.port", 80, ""),

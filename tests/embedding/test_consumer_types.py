@@ -15,7 +15,14 @@ import pytest
 
 CONSUMER = Path(__file__).parent / "consumer"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "embedding"
+PLUGIN = Path(__file__).resolve().parents[2] / "examples" / "third_party_plugin"
+SERVER = "flipop_nimbus_testserver"
 RIGHT = [CONSUMER / "plugin.py", CONSUMER / "embedder.py", *sorted(EXAMPLES.glob("*.py"))]
+RIGHT += [
+    *sorted((PLUGIN / "flipop_nimbus").glob("*.py")),
+    PLUGIN / "tests" / "test_conformance.py",
+    PLUGIN / "tryout.py",
+]
 WRONG = CONSUMER / "wrong.txt"
 """Named so that the checks of the project itself leave it alone."""
 
@@ -47,7 +54,7 @@ def pyright(directory: Path) -> Problems:
     untyped = ["MissingTypeStubs", "MissingImports", "MissingModuleSource", "UntypedFunctionDecorator"]
     untyped += ["UnknownMemberType", "UnknownVariableType", "UnknownParameterType", "UnknownArgumentType"]
     settings: dict[str, object] = {f"report{rule}": False for rule in untyped}
-    settings |= {"typeCheckingMode": "strict", "include": ["."]}
+    settings |= {"typeCheckingMode": "strict", "include": ["."], "exclude": [SERVER]}
     (directory / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [program, "--outputjson", "--pythonpath", sys.executable, "--project", str(directory)]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=200)
@@ -75,7 +82,10 @@ def cache(name: str) -> Path:
 @pytest.mark.parametrize("check", [mypy, pyright], ids=lambda check: check.__name__)
 def test_right_code_passes_and_each_mistake_is_found(check: Check, tmp_path: Path) -> None:
     for file in RIGHT:
-        shutil.copy(file, tmp_path)
+        target = tmp_path / file.relative_to(PLUGIN) if file.is_relative_to(PLUGIN) else tmp_path / file.name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(file, target)
+    shutil.copytree(PLUGIN / SERVER, tmp_path / SERVER, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(WRONG, tmp_path / "wrong.py")
     problems = check(tmp_path)
     mistakes = {line for line, text in enumerate(WRONG.read_text().splitlines(), 1) if text.endswith("# wrong")}

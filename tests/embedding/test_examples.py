@@ -17,7 +17,6 @@ from flipop_core import planner
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "embedding"
 PUBLIC = {"flipop_core", "flipop_core.embedding", "flipop_core.planner", "flipop_core.testing"}
-SIMULATED = {"flipop_core.testing.kubeapi"}
 
 
 def run(name: str, tmp_path: Path, *arguments: str) -> str:
@@ -76,7 +75,7 @@ def test_examples_import_public_names_only(file: Path) -> None:
         if name.split(".")[0] == "flipop_core"
     }
     assert imported
-    assert imported <= PUBLIC | SIMULATED
+    assert imported <= PUBLIC
 
 
 @pytest.mark.parametrize("page", ["embedding", "versioning"])

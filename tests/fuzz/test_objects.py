@@ -14,6 +14,7 @@ from flipop_core.resources.parse import AddressLedger, canonical_address, decode
 from flipop_core.resources.routed import FIREWALL_ENTRIES_ANNOTATION
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
+    ALLOCATED_ACCOUNT_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
@@ -34,6 +35,7 @@ ANNOTATIONS = {
     ALLOCATED_IPS_ANNOTATION: "192.0.2.1,192.0.2.2",
     ADOPTED_IPS_ANNOTATION: "192.0.2.2",
     ALLOCATED_REGION_ANNOTATION: "ams3",
+    ALLOCATED_ACCOUNT_ANNOTATION: "digitalocean@flipop/token",
     PENDING_CREATION_ANNOTATION: json.dumps(PENDING),
     FIREWALL_ENTRIES_ANNOTATION: json.dumps(ENTRIES),
 }

@@ -12,12 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from tests.tools.debian import unpacked_or_skip
 from tests.tools.ports import free_port
 
 JOB = "flipop"
+SCRAPE_SECONDS = 0.5
 _START_SECONDS = 30.0
 _CONFIG = """\
-global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}
+global: {{scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every}}}
 rule_files: {rules}
 scrape_configs:
   - job_name: {job}
@@ -31,6 +33,12 @@ class Tools(NamedTuple):
 
     prometheus: Path
     promtool: Path
+
+    @classmethod
+    def fetched(cls) -> Self:
+        """Return the two, fetched if need be. Skips, or fails in CI, when they cannot be had."""
+        programs = unpacked_or_skip("prometheus", with_dependencies=False) / "usr" / "bin"
+        return cls(programs / "prometheus", programs / "promtool")
 
     def check(self, *arguments: str, stdin: str = "", directory: Path | None = None) -> str:
         """Run promtool and return what it printed; it must find nothing wrong."""
@@ -56,7 +64,9 @@ class Prometheus:
 
     def __init__(self, tools: Tools, directory: Path, target: str, *rules: Path) -> None:
         config = directory / "prometheus.yml"
-        config.write_text(_CONFIG.format(job=JOB, target=json.dumps(target), rules=json.dumps([str(r) for r in rules])))
+        paths = json.dumps([str(rule) for rule in rules])
+        every = f"{SCRAPE_SECONDS * 1000:.0f}ms"
+        config.write_text(_CONFIG.format(job=JOB, target=json.dumps(target), rules=paths, every=every))
         self.url = f"http://127.0.0.1:{free_port()}"
         self._log = directory / "prometheus.log"
         self._command = [
@@ -130,3 +140,8 @@ class Prometheus:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(10)
+
+
+def scraped(prometheus: Prometheus) -> float:
+    """Return how many scrapes have succeeded."""
+    return prometheus.value(f'sum(count_over_time(flipop_leader{{job="{JOB}"}}[10m]))') or 0.0

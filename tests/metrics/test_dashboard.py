@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from flipop_core.errors import Unavailable
-
 from .prometheus import JOB, Prometheus, Tools
-from .scene import ZONE, Scene
+from .trouble import trouble
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 BOARD = json.loads((DEPLOY / "grafana" / "flipop.json").read_text())
@@ -24,8 +22,6 @@ VARIABLES = {variable["name"]: variable for variable in BOARD["templating"]["lis
 
 #: What Grafana puts in for its own variables; the scrape interval is half a second.
 RANGE = "1m"
-
-FAILOVERS = "flipop_failover_duration_seconds_count"
 
 
 class Query(NamedTuple):
@@ -44,50 +40,8 @@ QUERIES = [Query(panel["title"], target["refId"], target["expr"]) for panel in P
 @pytest.fixture(scope="module")
 def prometheus(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """A Prometheus with the metrics of a run in which much has happened."""
-    rules = DEPLOY / "prometheus" / "alerts.yaml"
-    with Scene(address_limit=4) as scene:
-        scene.pool(desiredIPs=2, dnsRecordSet={"provider": "memory", "zone": ZONE, "recordName": "www", "ttl": 60})
-        scene.pool("held", desiredIPs=1, gracePeriods={"nodeNotReadySeconds": 600})
-        scene.record_set()
-        first = scene.until_active(2)[0]
-        (held,) = scene.until_active(1, "held")
-        scene.pool("greedy", namespace="other", desiredIPs=2)
-        scene.until_active(1, "greedy")
-        fail_node(scene, first)
-        with Prometheus(tools, tmp_path_factory.mktemp("prometheus"), scene.target, rules) as running:
-            scene.until(lambda: scraped(running) >= 2, "first scrapes")
-            act(scene, first, held)
-            seen = scraped(running)
-            scene.until(lambda: scraped(running) >= seen + 2, "scrapes of what happened")
-            yield running
-
-
-def act(scene: Scene, address: str, held: str) -> None:
-    """Let the provider fail, a node fail, a pod fail, and a move be held."""
-    scene.cloud.faults.add("assign", error=Unavailable("503", provider="memory", operation="assign"))
-    fail_node(scene, address)
-    failed = scene.holder(address)
-    scene.api.set_pod_ready("default", f"app-{failed}", False)
-    await_failover(scene, "pod-not-ready", 1)
-    scene.api.set_pod_ready("default", f"app-{failed}", True)
-    scene.api.set_node_ready(scene.holder(held), False)
-    scene.until(lambda: scene.value("flipop_held_moves", reason="Grace"), "a held move")
-
-
-def fail_node(scene: Scene, address: str) -> None:
-    failed, before = scene.holder(address), scene.value(FAILOVERS, cause="node-not-ready")
-    scene.api.set_node_ready(failed, False)
-    await_failover(scene, "node-not-ready", before + 1)
-    scene.api.set_node_ready(failed, True)
-
-
-def await_failover(scene: Scene, cause: str, count: float) -> None:
-    scene.until(lambda: scene.value(FAILOVERS, cause=cause) == count, f"a failover: {cause}")
-
-
-def scraped(prometheus: Prometheus) -> float:
-    """Return how many scrapes have succeeded."""
-    return prometheus.value(f'sum(count_over_time(flipop_leader{{job="{JOB}"}}[10m]))') or 0.0
+    with trouble(tools, tmp_path_factory.mktemp("prometheus"), DEPLOY / "prometheus" / "alerts.yaml") as running:
+        yield running
 
 
 def has_data(result: list[dict[str, Any]]) -> bool:
@@ -156,6 +110,11 @@ def test_the_form_of_the_dashboard() -> None:
         assert {panel["datasource"]["uid"], *(target["datasource"]["uid"] for target in panel["targets"])} == {
             "${datasource}"
         }
+
+
+def test_each_panel_says_what_it_shows() -> None:
+    assert [panel["title"] for panel in PANELS if not panel["description"].endswith(".")] == []
+    assert len({panel["title"] for panel in PANELS}) == len(PANELS)
 
 
 def test_panels_do_not_overlap() -> None:

@@ -24,6 +24,10 @@ DIRECTORIES: Mapping[str, Path] = {
     **{name: REPOSITORY / "plugins" / name.replace("-", "_") for name in PLUGINS.values()},
 }
 
+#: The example of a plugin by somebody else, and its directory.
+EXAMPLE = "flipop-nimbus"
+EXAMPLE_DIRECTORY = REPOSITORY / "examples" / "third_party_plugin"
+
 
 class Distributions(msgspec.Struct, frozen=True):
     """A directory with a wheel and a source distribution of each."""
@@ -91,22 +95,17 @@ def create(
 
 def add(environment: Environment, project: Path, directory: Path) -> None:
     """Build the wheel of a project of somebody else's into ``directory``, and install it into the environment."""
-    run(
-        [
-            UV,
-            "build",
-            "--quiet",
-            "--wheel",
-            "--no-build-isolation",
-            "--python",
-            sys.executable,
-            "--out-dir",
-            directory,
-            project,
-        ]
-    )
-    (wheel,) = directory.glob("*.whl")
+    wheel = build_wheel(project, directory)
     install(environment.python, ["--constraint", REQUIREMENTS / "constraints.txt", wheel])
+
+
+def build_wheel(project: Path, directory: Path) -> Path:
+    """Build the wheel of a project of somebody else's into ``directory``, and return it."""
+    command: list[str | Path] = [UV, "build", "--quiet", "--wheel", "--no-build-isolation", "--python", sys.executable]
+    before = set(directory.glob("*.whl"))
+    run([*command, "--out-dir", directory, project])
+    (wheel,) = set(directory.glob("*.whl")) - before
+    return wheel
 
 
 def installed_bytes(environment: Environment) -> int:

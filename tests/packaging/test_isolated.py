@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.distributions import DIRECTORIES, Distributions
-from tests.packaging.isolated import TEST_TOOLS, VERSIONS, run_tests
+from tests.packaging.distributions import Distributions
+from tests.packaging.isolated import PROJECTS, TEST_TOOLS, VERSIONS, run_tests
 
 #: Of each plugin: tests that use its SDK against its test server, in a second or two.
 QUICK = {"flipop-cloudflare": "plugins/flipop_cloudflare/tests/test_plugin.py"}
@@ -24,10 +24,10 @@ def test_a_failing_test_is_seen(distributions: Distributions) -> None:
     assert run_tests("flipop-cloudflare", "lowest", distributions, [missing]) == 4
 
 
-@pytest.mark.parametrize("name", DIRECTORIES)
+@pytest.mark.parametrize("name", PROJECTS)
 def test_the_lowest_versions_are_those_of_the_project(name: str) -> None:
     lowest = _pins(VERSIONS["lowest"])
-    text = (DIRECTORIES[name] / "pyproject.toml").read_text()
+    text = (PROJECTS[name] / "pyproject.toml").read_text()
     (listed,) = re.findall(r"^dependencies = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
     bounds = dict(re.findall(r'"([\w.-]+)>=([\w.]+)', listed))
     bounds.pop("flipop-core", None)

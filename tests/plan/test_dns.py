@@ -155,7 +155,15 @@ BY_TXT: dict[str, tuple[RecordObservation, str]] = {
     "a name that external-dns has claimed": (mine(A, held(), EXTERNAL_DNS), "ForeignRecord"),
     "one that we have marked before": (mine(A, held(), EXTERNAL_DNS, OF_C1_A), f"A := {A} of {A}"),
     "one that another flipop has marked": (mine(A, held(), OF_C2_B), f"TXT := {OF_C1_A} of {OF_C1_A}"),
-    "taken over from external-dns": (all_mine(A, held(), EXTERNAL_DNS), f"TXT := {OF_C1_A} of {OF_C1_A}"),
+    "taken over from external-dns": (
+        all_mine(A, held(), EXTERNAL_DNS),
+        f"TXT := {OF_C1_A} of {EXTERNAL_DNS} {OF_C1_A}",
+    ),
+    "taken over from another flipop": (
+        all_mine(A, held(A), OF_C1_A, OF_C2_B),
+        f"TXT := {OF_C1_A} of {OF_C1_A} {OF_C2_B}",
+    ),
+    "taken over, beside a text that claims nothing": (all_mine(A, held(A), OF_C1_A, "v=spf1 -all"), "settled"),
     "remove where external-dns has a claim": (mine("", held(), EXTERNAL_DNS, remove=True), "settled"),
     "another owner's stay": (mine(A, held(B), OF_C2_B, OF_C1_A), f"A := {A} of {A}"),
     "with another owner, done": (mine(A, held(A, B), OF_C1_A, OF_C2_B), "settled"),

@@ -84,6 +84,7 @@ SECONDS: dict[str, tuple[tuple[int | None, ...], str, float, bool, float | None]
     "not at all": ((0,), ADDED, WALL, False, None),
     "never": ((-5,), ADDED, WALL, False, None),
     "unknown since when": ((60,), "", WALL + 9_999, True, None),
+    "since what is no time": ((60,), "soon", WALL + 9_999, True, None),
     "the longest counts": ((60, 90, 30), ADDED, WALL + 20, True, 70.0),
     "for ever counts most": ((60, None), ADDED, WALL + 9_999, True, None),
     "another time zone": ((60,), "2026-01-01T01:00:00+01:00", WALL + 20, True, 40.0),

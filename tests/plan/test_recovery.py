@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from flipop_core.model import NodeView, Taint
-from flipop_core.plan.recovery import graces, notice, unsteady
+from flipop_core.plan.recovery import graces, notice, notice_ready, unsteady
 from flipop_core.resources.types import GracePeriods, Match, Toleration
 
 from .builders import NOW, node
@@ -176,10 +176,10 @@ STEADY: dict[str, tuple[NodeView, float, float | None]] = {
     "Ready for long": (READY, 30.0, None),
     "Ready since a moment": (replace(READY, ready_since=AGO_10), 30.0, 20.0),
     "Ready for long enough, just so": (replace(READY, ready_since=AGO_30), 30.0, None),
-    "Ready since nobody knows": (replace(READY, ready_since=""), 30.0, None),
-    "Ready since what is no time": (replace(READY, ready_since="soon"), 30.0, None),
+    "Ready since nobody knows: since it was noticed": (replace(READY, ready_since=""), 30.0, 30.0),
+    "Ready since what is no time: since it was noticed": (replace(READY, ready_since="soon"), 30.0, 30.0),
     "Ready by a clock a little ahead": (replace(READY, ready_since=IN_2), 30.0, 32.0),
-    "Ready by a clock that is wrong": (replace(READY, ready_since=IN_AN_HOUR), 30.0, None),
+    "Ready by a clock that is wrong: since it was noticed": (replace(READY, ready_since=IN_AN_HOUR), 30.0, 30.0),
     "by default": (replace(READY, ready_since=AGO_10), 0.0, None),
 }
 
@@ -187,5 +187,32 @@ STEADY: dict[str, tuple[NodeView, float, float | None]] = {
 @pytest.mark.parametrize("name", STEADY)
 def test_until_when_a_node_is_unsteady(name: str) -> None:
     view, seconds, expected = STEADY[name]
-    found = unsteady([view], seconds, wall=WALL, now=NOW)
+    noticed = notice_ready([view], seconds, {}, WALL)
+    found = unsteady([view], seconds, noticed, wall=WALL, now=NOW)
     assert found == ({} if expected is None else {"m1": NOW + expected})
+
+
+@pytest.mark.parametrize("ready_since", ["", "soon", IN_AN_HOUR])
+def test_a_node_that_came_back_waits_whatever_its_clock_says(ready_since: str) -> None:
+    """Until it has been seen to be Ready for that long; when its time has come it is not unsteady anew."""
+    back, noticed = replace(READY, ready_since=ready_since), notice_ready([down(ready_since)], 30.0, {}, WALL - 60)
+    assert noticed == {}
+    for seconds, left in ((0, 30.0), (10, 20.0), (29, 1.0), (30, None), (3_600, None), (3_601, None)):
+        wall, now = WALL + seconds, NOW + seconds
+        noticed = notice_ready([back], 30.0, noticed, wall)
+        found = unsteady([back], 30.0, noticed, wall=wall, now=now)
+        assert found == ({} if left is None else {"m1": now + left})
+    noticed = notice_ready([down(ready_since)], 30.0, noticed, WALL + 4_000)
+    noticed = notice_ready([back], 30.0, noticed, WALL + 4_010)
+    if ready_since != IN_AN_HOUR:  # that hour has passed: it is believed again
+        assert set(unsteady([back], 30.0, noticed, wall=WALL + 4_020, now=NOW)) == {"m1"}
+    assert notice_ready([back], 0.0, noticed, WALL) == {}
+
+
+def test_a_clock_that_is_set_back_prolongs_nothing_by_what_it_is_set_back() -> None:
+    """What was noticed by the clock as it was counts from now on: the whole period again, and no more."""
+    noticed = notice([cordoned()], POD, ("n1",), PERIODS, {}, WALL + 3_600)
+    again = notice([cordoned()], POD, ("n1",), PERIODS, noticed, WALL)
+    assert ends(cordoned(), noticed=dict(again)) == 90.0
+    ready = notice_ready([replace(READY, ready_since="")], 30.0, {("n1", ""): WALL + 3_600}, WALL)
+    assert unsteady([replace(READY, ready_since="")], 30.0, ready, wall=WALL, now=NOW) == {"m1": NOW + 30.0}

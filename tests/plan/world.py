@@ -39,7 +39,7 @@ from flipop_core.plan.outcomes import (
     remember_recorded,
 )
 from flipop_core.plan.pool import plan_pool
-from flipop_core.plan.recovery import graces, notice, unsteady
+from flipop_core.plan.recovery import graces, notice, notice_ready, unsteady
 from flipop_core.plan.report import pool_status
 from flipop_core.resources.parse import AddressLedger, PoolView
 from flipop_core.resources.types import RECLAIM_FINALIZER
@@ -154,6 +154,7 @@ class Process:
         memory = prune(self.memories.get(pool.key, PoolMemory()), world.now)
         wall, match, periods = world.now + WALL_OFFSET_SECONDS, pool.spec.match, pool.spec.grace_periods
         noticed = notice(selected.values(), match, pods, periods, memory.noticed, wall)
+        ready = notice_ready(selected.values(), pool.spec.stabilization_seconds, memory.noticed_ready, wall)
         found = self._observed[pool.key] = PoolObservation(
             key=pool.key,
             spec=pool.spec,
@@ -172,11 +173,11 @@ class Process:
             doubtful_creations=claims.doubtful_creations(pool.key),
             gate=self.account.gate,
             read_gate=self.account.read_gate,
-            memory=replace(memory, noticed=noticed),
+            memory=replace(memory, noticed=noticed, noticed_ready=ready),
             graces=graces(
                 selected.values(), match, pods, periods, self._pods_lost.get, noticed, wall=wall, now=world.now
             ),
-            unsteady=unsteady(fit, pool.spec.stabilization_seconds, wall=wall, now=world.now),
+            unsteady=unsteady(fit, pool.spec.stabilization_seconds, ready, wall=wall, now=world.now),
             process_moves=self._moves.budget(world.now),
             new_claim=f"claim-{world.claims_begun + 1}",
             selected=claims.selected.get(pool.key, ()),

@@ -25,6 +25,7 @@ from flipop_core.resources.parse import (
 from flipop_core.resources.statuses import Condition, IPStatus
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
+    ALLOCATED_ACCOUNT_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
@@ -325,11 +326,17 @@ def test_the_ledger_survives_its_annotations(ledger: AddressLedger) -> None:
     assert decode_annotated(stored).ledger == ledger
 
 
+@pytest.mark.parametrize("edited", ["two words", "do@edge/token@again", "do@", "x" * 64, "do@edge/Token"])
+def test_an_account_that_somebody_edited_into_none_is_not_known(edited: str) -> None:
+    assert decode_annotated({ALLOCATED_ACCOUNT_ANNOTATION: edited}).ledger.account == ""
+
+
 def test_a_merge_patch_of_the_ledger_removes_what_is_gone() -> None:
     assert AddressLedger(created=("203.0.113.7",)).annotations() == {
         ALLOCATED_IPS_ANNOTATION: "203.0.113.7",
         ADOPTED_IPS_ANNOTATION: None,
         ALLOCATED_REGION_ANNOTATION: None,
+        ALLOCATED_ACCOUNT_ANNOTATION: None,
         PENDING_CREATION_ANNOTATION: None,
     }
 

@@ -32,6 +32,7 @@ from flipop_core.resources.routed import (
 from flipop_core.resources.statuses import Condition
 from flipop_core.resources.types import (
     ADOPTED_IPS_ANNOTATION,
+    ALLOCATED_ACCOUNT_ANNOTATION,
     ALLOCATED_IPS_ANNOTATION,
     ALLOCATED_REGION_ANNOTATION,
     PENDING_CREATION_ANNOTATION,
@@ -256,10 +257,15 @@ def test_the_ledger_comes_from_the_annotations() -> None:
         ALLOCATED_IPS_ANNOTATION: "203.0.113.7,2001:DB8::1",
         ADOPTED_IPS_ANNOTATION: "2001:db8::1",
         ALLOCATED_REGION_ANNOTATION: "ams3",
+        ALLOCATED_ACCOUNT_ANNOTATION: "digitalocean@flipop/token",
         PENDING_CREATION_ANNOTATION: '{"claim":"c"}',
     }
     assert view_of(routed_ip(), stored, status={"allocatedIPs": ["203.0.113.1"]}).ledger == AddressLedger(
-        created=("203.0.113.7",), adopted=("2001:db8::1",), pending=CreateRequest("c"), region="ams3"
+        created=("203.0.113.7",),
+        adopted=("2001:db8::1",),
+        pending=CreateRequest("c"),
+        region="ams3",
+        account="digitalocean@flipop/token",
     )
 
 

@@ -14,9 +14,10 @@ from flipop_core.plan.dns import RecordName
 from flipop_core.providers import ProviderCapabilities, RecordSet
 from flipop_core.resources.statuses import RecordStatus
 from flipop_core.resources.types import DNSRecordSet
+from flipop_core.runtime.accounts import AccountContext
 from flipop_core.runtime.calls import Calls
 from flipop_core.runtime.dnsaccounts import DNSAccount
-from flipop_core.runtime.fence import NoElection
+from flipop_core.runtime.fence import Fence, NoElection
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.records import Claim, RecordKeeper, RecordReport
 from flipop_core.runtime.recordtargets import record_target
@@ -27,6 +28,7 @@ from flipop_core.testing.faults import Call
 from flipop_core.testing.providers import InMemoryDNSProvider
 
 ZONE = "example.com"
+TIMEOUT_SECONDS = 5.0
 TXT = ProviderCapabilities(min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"))
 COMMENTS = ProviderCapabilities(min_ttl_seconds=30, record_types=("A", "AAAA", "TXT"), record_comments=True)
 
@@ -45,6 +47,11 @@ class StepCalls(Calls):
 
     def submit(self, work: Callable[[], None]) -> None:
         self.pending.append(lambda: self._guarded(work))
+
+
+def account_context(fence: Fence, clock: FakeClock) -> AccountContext:
+    """Return a context without jitter."""
+    return AccountContext(threading.RLock(), fence, Metrics(CollectorRegistry()), clock, lambda: 1.0, TIMEOUT_SECONDS)
 
 
 @dataclass
@@ -82,13 +89,8 @@ class Cluster:
         self.account = DNSAccount(
             "memory",
             self.provider(self.cloud),
-            lock=threading.RLock(),
-            fence=self.fence,
+            account_context(self.fence, self.clock),
             wake=self.queue.add,
-            clock=self.clock,
-            jitter=lambda: 1.0,
-            metrics=Metrics(CollectorRegistry()),
-            timeout_seconds=5.0,
         )
         calls = StepCalls("memory", max_workers=1, metrics=Metrics(CollectorRegistry()), clock=self.clock)
         calls.pending = self.calls

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS
 from flipop_core.errors import NotFound, OutcomeUnknown, RateLimited, Unavailable
+from flipop_core.model import Key
 from flipop_core.providers import RecordSet
 from flipop_core.testing.faults import Call
 
@@ -330,8 +331,9 @@ def test_to_observe_a_deleted_pool_changes_nothing(world: World) -> None:
     manager = planner.manager
     assert manager is not None
     manager.queue.pause("test")
+    key = Key(FLOATING_IP_POOLS.kind, "default", "pool")
     with manager.lock:
-        pool = planner.until(lambda: manager.pools.store.get("default", "pool"), "listed")
+        pool = planner.until(lambda: manager.controller.holder(key), "listed")
         assert pool is not None
         planner.until(lambda: manager.controller.propose(pool), "observed")
     calls = len(world.dns_calls())
@@ -406,3 +408,33 @@ def test_a_planned_move_leaves_dns_first(world: World) -> None:
     world.until(lambda: holder(world, addresses[0]) != drained, "moved")
     assert time.monotonic() - started >= 1.0
     world.until_values(*addresses)
+
+
+def test_a_changed_family_changes_no_record_and_says_how_to_mend_it(world: World) -> None:
+    world.pool(dns={"reclaimPolicy": "Delete"})
+    active = world.until_active()
+    calls = len(world.dns_calls())
+    world.edit(FLOATING_IP_POOLS, "pool", ipFamily="IPv6")
+    assert "make a second pool for IPv6" in world.until_reason("InvalidAddress")["message"]
+    world.until_quiet()
+    assert (world.values(), len(world.dns_calls())) == (active, calls)
+    world.edit(FLOATING_IP_POOLS, "pool", ipFamily=None)
+    assert world.until_active() == active
+    assert len(world.dns_calls()) == calls
+
+
+@pytest.mark.parametrize("wrong", [{"desiredIPs": 0}, {"dnsRecordSet": {"recordName": "a..b"}}], ids=str)
+def test_a_name_stays_with_a_pool_whose_spec_became_wrong(world: World, wrong: dict[str, Any]) -> None:
+    addresses = ready(world)
+    world.record_set(dns={"recordName": "www"})
+    world.until_reason("NameInUse", "rs")
+    world.edit(FLOATING_IP_POOLS, "pool", **wrong)
+    world.until(lambda: world.condition().get("status") == "False", "refused")
+    world.edit(NODE_DNS_RECORD_SETS, "rs", addressType="ExternalIP")  # so that it is looked at again
+    world.until_quiet()
+    assert world.condition("rs")["reason"] == "NameInUse"
+    world.restart()
+    world.until_quiet()
+    assert world.values() == addresses
+    world.api.delete_object(FLOATING_IP_POOLS, "pool", "default")
+    world.until_values("203.0.113.1", "203.0.113.2", "203.0.113.3", "203.0.113.4")

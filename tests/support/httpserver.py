@@ -138,6 +138,11 @@ class APIServer(Generic[F]):
     ) -> None:
         self.stop()
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections there are."""
+        return self._http.open_connections
+
     def request_fault(self, request: Request) -> str | None:
         """Return, and note, what the API's document does not allow in the request; None when nothing."""
         fault = self.contract.request_fault(request) if self.contract else None
@@ -173,6 +178,11 @@ class _HTTPServer(ThreadingHTTPServer):
         with self._lock:
             self._open.discard(request)
         super().shutdown_request(request)
+
+    @property
+    def open_connections(self) -> int:
+        with self._lock:
+            return len(self._open)
 
     def close_connections(self) -> None:
         with self._lock:

@@ -6,6 +6,8 @@ import time
 from threading import Event
 from typing import Any, ClassVar, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from flipop_core import AccessDenied, OutcomeUnknown, ProviderFactory, RateLimited, Unavailable
 from flipop_core.testing import CloudConfig, FakeClock, FaultKind, InMemoryCloud
 from flipop_core.testing.providers import _Client, in_memory_factories
@@ -69,6 +71,10 @@ class SimulatedAccount(Generic[P]):
     def without_scope(self) -> tuple[P, str] | None:
         self.cloud.faults.add("verify", error=AccessDenied(f"the token lacks {self.scope}"))
         return self.provider, self.scope
+
+    def announce_rate_limit(self, limit: int) -> bool:
+        self.cloud.config = replace(self.cloud.config, request_limit=limit)
+        return True
 
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         script = self.cloud.faults

@@ -79,6 +79,7 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_node_limits_tell_a_rate_limit": "not exercised: the provider does not declare node_limits",
         "test_other_region_is_rejected": "not exercised: the harness has no node of another region",
         "test_quota_is_told": "not exercised: the harness cannot bring the account to its limit",
+        "test_rate_limit_is_reported": "not exercised: the harness cannot announce a rate limit",
         "test_rate_limit_tells_its_seconds": "not exercised: the harness cannot make the fault 'rate_limited'",
         "test_read_answered_5xx_is_unavailable": "not exercised: the harness cannot make the fault 'unavailable'",
         "test_reads_see_foreign_changes": "not exercised: the harness cannot move an address without the provider",
@@ -153,6 +154,9 @@ _OF_ADDRESSES: Cases = {
         (wrong.WaitsTooLong, DEFAULT),
         (wrong.FailedReadIsEmpty, DEFAULT),
         (wrong.RepeatsAssign, DEFAULT),
+        (wrong.FailedFindIsEmpty, DEFAULT),
+        (wrong.RepeatsDelete, DEFAULT),
+        (wrong.WaitsTooLongToUnassign, DEFAULT),
     ],
     "test_lost_answer_is_unknown": [
         (wrong.LossIsUnavailable, DEFAULT),
@@ -177,6 +181,8 @@ _OF_ADDRESSES: Cases = {
     "test_mutation_answered_5xx_is_unknown": [
         (wrong.LossIsUnavailable, DEFAULT),
         (wrong.RepeatsAssign, DEFAULT),
+        (wrong.FailedUnassignIsApplied, DEFAULT),
+        (wrong.RepeatsDelete, DEFAULT),
     ],
     "test_nothing_is_found_of_what_was_not_sent": [(creation_wrong.FindsEverything, DEFAULT)],
     "test_operation_in_progress_settles": [
@@ -195,7 +201,11 @@ _OF_ADDRESSES: Cases = {
         (wrong.RepeatsWhenRateLimited, DEFAULT),
         (wrong.WaitsWhenRateLimited, DEFAULT),
     ],
-    "test_read_answered_5xx_is_unavailable": [(wrong.FailedReadIsEmpty, DEFAULT)],
+    "test_read_answered_5xx_is_unavailable": [
+        (wrong.FailedReadIsEmpty, DEFAULT),
+        (wrong.FailedFindIsEmpty, DEFAULT),
+        (wrong.FailedFindIsEmpty, UNTAGGED),
+    ],
     "test_reads_see_foreign_changes": [(wrong.DescribesFromACache, DEFAULT)],
     "test_reassign_moves_the_address": [
         (wrong.NeverReassigns, DEFAULT),

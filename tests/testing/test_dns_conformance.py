@@ -45,6 +45,7 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_dns_write_answered_5xx_is_unknown": "not exercised: the harness cannot make the fault 'unavailable'",
         "test_factory_declares_what_the_provider_does": "not exercised: the harness names no factory",
         "test_lost_dns_answer_is_unknown": "not exercised: the harness cannot make the fault 'lost_answer'",
+        "test_rate_limit_is_reported": "not exercised: the harness cannot announce a rate limit",
         "test_texts_are_kept": "not exercised: the provider has no TXT records",
         "test_too_long_a_comment_is_rejected": "not exercised: the provider does not declare record_comments",
         "test_verify_answered_5xx_is_retryable": "not exercised: the harness cannot make the fault 'unavailable'",

@@ -50,6 +50,7 @@ def test_what_a_harness_cannot_offer_is_skipped_with_its_reason() -> None:
         "test_nothing_counts_before_it_is_in_effect": "not exercised: the harness cannot tell what is in effect",
         "test_other_kinds_of_rules_stay": "not exercised: the harness cannot make rules by other sources",
         "test_platform_opens_node_ports": "not exercised: the provider does not declare opens_node_ports",
+        "test_rate_limit_is_reported": "not exercised: the harness cannot announce a rate limit",
         "test_rule_limit_is_quota_exceeded": "not exercised: the harness cannot exhaust the limit of rules",
         "test_several_firewalls_of_a_name_are_rejected": "not exercised: the harness cannot make two firewalls of one "
         "name",

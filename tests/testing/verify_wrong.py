@@ -1,4 +1,4 @@
-"""What a provider of any role can do wrong in `verify` and in what it declares, each breaking one rule."""
+"""What providers of any role can do wrong in `verify`, in what they declare and report, each breaking one rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from flipop_core import AccessDenied, FirewallRule, ProviderCapabilities, RateLimited, Rejected, Unavailable
+from flipop_core import AccessDenied, FirewallRule, ProviderCapabilities, RateLimit, RateLimited, Rejected, Unavailable
 from flipop_core.testing.providers import _Client
 
 P = TypeVar("P", bound=_Client)
@@ -89,8 +89,83 @@ class DeclaresOtherwise(_Client):
         return replace(self._capabilities, max_concurrency=self._capabilities.max_concurrency + 1)
 
 
+class ReportsNoLimit(_Client):
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        return None
+
+
+class ReportsALimitTooEarly(_Client):
+    """Takes the documented limit for what is left, before any answer."""
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        return self._rate_limit or RateLimit(60, 60, time.monotonic())
+
+
+class ReportsTheFirstLimit(_Client):
+    """Goes on to tell what the first answer told."""
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        first: RateLimit | None = self.__dict__.setdefault("first", self._rate_limit)
+        if first is None:
+            del self.__dict__["first"]
+        return first
+
+
+class ReportsTheLimitAsWhatIsLeft(_Client):
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        known = self._rate_limit
+        return known and replace(known, limit=known.remaining)
+
+
+class ReportsTheTimeOfDay(_Client):
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        known = self._rate_limit
+        return known and replace(known, seen_at=time.time())
+
+
+class ReportsWhenItIsAsked(_Client):
+    """Says that the answer came just now, whenever it did."""
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        known = self._rate_limit
+        return known and replace(known, seen_at=time.monotonic())
+
+
+class AsksForTheLimit(_Client):
+    """Makes a call to know what is left."""
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        if self._rate_limit is not None:
+            self.verify()
+        return self._rate_limit
+
+
+class ReportsTwoNumbers(_Client):
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        known = self._rate_limit
+        return known and (known.limit, known.remaining)  # type: ignore[return-value]  # wrong on purpose
+
+
 _WRONG: dict[str, list[type[_Client]]] = {
     "test_factory_declares_what_the_provider_does": [DeclaresOtherwise],
+    "test_rate_limit_is_reported": [
+        ReportsNoLimit,
+        ReportsALimitTooEarly,
+        ReportsTheFirstLimit,
+        ReportsTheLimitAsWhatIsLeft,
+        ReportsTheTimeOfDay,
+        ReportsWhenItIsAsked,
+        AsksForTheLimit,
+        ReportsTwoNumbers,
+    ],
     "test_verify_accepts_good_credentials": [VerifyWrites, VerifyTells],
     "test_verify_answered_5xx_is_retryable": [VerifyFailsAsDenied],
     "test_verify_names_the_missing_scope": [VerifyHidesTheScope, VerifiesNothing],

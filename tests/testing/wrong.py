@@ -314,6 +314,44 @@ class FailedReadIsEmpty(InMemoryIPProvider):
             return {}
 
 
+class FailedFindIsEmpty(InMemoryIPProvider):
+    """Takes "no answer" for "nothing was created", so that another address is."""
+
+    def find_created(self, request: CreateRequest) -> tuple[AddressRecord, ...]:
+        try:
+            return super().find_created(request)
+        except Unavailable:
+            return ()
+
+
+class FailedUnassignIsApplied(InMemoryIPProvider):
+    def unassign(self, address: str) -> MutationResult:
+        try:
+            return super().unassign(address)
+        except OutcomeUnknown:
+            return Applied()
+
+
+class RepeatsDelete(InMemoryIPProvider):
+    """Sends a delete again when it is not answered, and reports the failure of the first."""
+
+    def delete(self, address: str) -> MutationResult:
+        try:
+            return super().delete(address)
+        except OutcomeUnknown:
+            super().delete(address)
+            raise
+
+
+class WaitsTooLongToUnassign(InMemoryIPProvider):
+    def unassign(self, address: str) -> MutationResult:
+        try:
+            return super().unassign(address)
+        except OutcomeUnknown:
+            time.sleep(2 * self._timeout_seconds + 1.1)
+            raise
+
+
 class WaitsTooLong(InMemoryIPProvider):
     def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
         try:

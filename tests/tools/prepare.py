@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.dashboard.bundle import find_page
 from tests.docs.kubectl_binary import find_kubectl
 from tests.packaging.tools import actionlint, packaging_tools
 
@@ -26,6 +27,7 @@ TOOLS: Mapping[str, Callable[[], Path]] = {
     "the tools that check releases": packaging_tools,
     "Prometheus": lambda: unpacked("prometheus", with_dependencies=False),
     "Chromium": lambda: unpacked(BROWSER, with_dependencies=True),
+    "the page that draws the dashboard": find_page,
 }
 
 

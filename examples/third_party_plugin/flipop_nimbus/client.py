@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -21,6 +21,7 @@ from flipop_core import (
     ProviderContext,
     ProviderError,
     QuotaExceeded,
+    RateLimit,
     RateLimited,
     Rejected,
     Unavailable,
@@ -69,6 +70,7 @@ class Client:
             raise ConfigError(f"{CREDENTIAL_VARIABLE} is empty or has characters that no token has")
         self.endpoint = context.endpoint or DEFAULT_ENDPOINT
         self.timeout_seconds = context.timeout_seconds
+        self.rate_limit: RateLimit | None = None
         self._http = httpx.Client(
             base_url=self.endpoint,
             headers={"authorization": f"Bearer {token}", "user-agent": context.user_agent},
@@ -84,7 +86,7 @@ class Client:
         self._http.close()
 
     @contextmanager
-    def deadline(self) -> Iterator[None]:
+    def deadline(self) -> Generator[None]:
         """Let all calls of this thread inside the block share one ``timeout_seconds``."""
         token = _deadline.set(time.monotonic() + self.timeout_seconds)
         try:
@@ -126,6 +128,7 @@ class Client:
             unsent = isinstance(error, _NOT_SENT) or not mutation
             kind = Unavailable if unsent else OutcomeUnknown
             raise self.failure(kind, operation, f"no answer: {type(error).__name__}") from None
+        self.rate_limit = _rate_limit(answer.headers) or self.rate_limit
         if answer.is_success:
             return received
         raise self._refused(operation, answer, received, mutation=mutation)
@@ -174,6 +177,13 @@ def _detail(body: bytes) -> ErrorDetail:
         return msgspec.json.decode(body, type=ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ErrorDetail()  # a proxy's page, for example: the status alone decides
+
+
+def _rate_limit(headers: httpx.Headers) -> RateLimit | None:
+    limit, remaining = headers.get("ratelimit-limit", ""), headers.get("ratelimit-remaining", "")
+    if not (limit.isdecimal() and remaining.isdecimal()):
+        return None
+    return RateLimit(int(limit), int(remaining), time.monotonic())
 
 
 def _seconds(retry_after: str) -> float:

@@ -18,6 +18,7 @@ from flipop_core import (
     NotFound,
     OutcomeUnknown,
     ProviderCapabilities,
+    RateLimit,
     Rejected,
     Unavailable,
 )
@@ -80,6 +81,11 @@ class FloatingIPs:
     def capabilities(self) -> ProviderCapabilities:
         """See `flipop_core.IPProvider`."""
         return CAPABILITIES
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """What the last answer said of it. See `flipop_core.ReportsRateLimit`."""
+        return self._client.rate_limit
 
     def close(self) -> None:
         """Close the connections."""

@@ -35,14 +35,17 @@ class Fault:
 class NimbusServer:
     """The stand-in; a context manager. ``url`` is its endpoint.
 
-    ``token`` is the one that is accepted, ``scopes`` what it may do.
+    ``token`` is the one that is accepted, ``scopes`` what it may do. ``request_limit`` is how many requests it admits
+    in all, of which its answers tell; None for any number.
     """
 
     def __init__(self, project: Project, token: str = "token", port: int = 0) -> None:
         self.project = project
         self.token = token
         self.scopes = {"floating_ips:read", "floating_ips:write"}
+        self.request_limit: int | None = None
         self.stopping = threading.Event()
+        self._requests = 0
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._http = _HTTPServer(("127.0.0.1", port), self)
@@ -75,6 +78,16 @@ class NimbusServer:
                     self._faults.remove(fault)
                     return fault
         return None
+
+    def admit(self) -> tuple[bool, dict[str, str]]:
+        """Count a request; return whether it is within the limit, and what the answer to it says of the limit."""
+        with self._lock:
+            if self.request_limit is None:
+                return True, {}
+            within = self._requests < self.request_limit
+            self._requests += within
+            left = self.request_limit - self._requests
+            return within, {"ratelimit-limit": str(self.request_limit), "ratelimit-remaining": str(left)}
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, object]:
         """Return the status and the body of the answer; the request has its effect. Errors: APIError."""
@@ -164,6 +177,10 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.kind == "unavailable":
             self._send(503, _error("unavailable", "try again later"))
             return
+        admitted, limits = owner.admit()
+        if not admitted:
+            self._send(429, _error("rate_limit_exceeded", "slow down"), {**limits, "retry-after": "3600"})
+            return
         try:
             owner.authorize(self.command, self.headers.get("authorization", ""))
             body = json.loads(content) if content else None
@@ -173,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None:
             self._drop()
         else:
-            self._send(status, answer)
+            self._send(status, answer, limits)
 
     def _send(self, status: int, answer: object, headers: dict[str, str] | None = None) -> None:
         body = b"" if answer is None else json.dumps(answer).encode()

@@ -95,6 +95,10 @@ class Harness(IPProviderHarness):
         self.server.scopes.discard("floating_ips:read")
         return self.provider, "floating_ips:read"
 
+    def announce_rate_limit(self, limit: int) -> bool:
+        self.server.request_limit = limit
+        return True
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         method, path = WRITES.get(operation, ("GET", LIST))
         if (operation, kind) == ("unassign", "rate_limited"):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from flipop_aws import CAPABILITIES
-from flipop_aws.client import Client, Gone, Purpose
+from flipop_aws.client import PROVIDER, Client, Gone, NoGateway, Purpose
 from flipop_aws.inflight import InFlight
 from flipop_aws.instances import Instance, PrivateAddress, instance_id, region_of
 from flipop_aws.inventory import CLAIM_TAG, Answer, Inventory, is_elsewhere
 from flipop_aws.recent import Placement, Recent
 from flipop_core import (
+    AccessDenied,
     AddressRecord,
     Applied,
     Busy,
@@ -24,6 +25,7 @@ from flipop_core import (
     OutcomeUnknown,
     ProviderCapabilities,
     Rejected,
+    Retryable,
     Unavailable,
 )
 
@@ -135,7 +137,8 @@ class ElasticIPs:
             private_address = self._free_address(address, instance, provider_id)
             if self._inventory.was_elsewhere(address):
                 self._check_taken(self._inventory.existing("assign", address), "assign")
-            self._associate(address, instance.interface, private_address)
+            with self._explained(address, instance, provider_id):
+                self._associate(address, instance.interface, private_address)
         return Applied()
 
     def unassign(self, address: str) -> MutationResult:
@@ -217,6 +220,22 @@ class ElasticIPs:
             raise self._client.failure(Busy, purpose.operation, text) from None
         return answer
 
+    @contextlib.contextmanager
+    def _explained(self, address: str, instance: Instance, provider_id: str) -> Iterator[None]:
+        """Let refusals of an association name the instance, and what stands in the way where that can be found out."""
+        try:
+            yield
+        except NoGateway as error:
+            mend = "attach an internet gateway to it, with a route of its subnet there, or leave the node out by match"
+            raise _rejected(error, f"{provider_id} is cut off in {instance.vpc}: {mend} ({error.message})") from None
+        except Rejected as error:
+            raise _rejected(error, f"{provider_id}: {error.message}") from None
+        except AccessDenied:
+            # EC2 says so too of an address that a NAT gateway has got meanwhile: others are not held back for that.
+            with contextlib.suppress(AccessDenied, NotFound, Retryable):
+                self._check_taken(self._inventory.existing("assign", address), "assign")
+            raise
+
     def _disassociate(self, association: str) -> None:
         purpose = Purpose("unassign", "ec2:DisassociateAddress", mutation=True)
         with contextlib.suppress(Gone):  # somebody was faster
@@ -290,6 +309,10 @@ def _allocation(request: CreateRequest) -> dict[str, Any]:
         pool = "IpamPoolId" if request.address_pool.startswith(_IPAM_POOL) else "PublicIpv4Pool"
         arguments[pool] = request.address_pool
     return arguments
+
+
+def _rejected(error: Rejected, text: str) -> Rejected:
+    return Rejected(text, provider=PROVIDER, operation=error.operation, request_id=error.request_id)
 
 
 def _tag_value(text: str) -> str:

@@ -128,7 +128,6 @@ _ACCESS = frozenset({"AccessDenied", "AccessDeniedException", "Blocked", "OptInR
 
 _MENDS: Mapping[str, str] = {
     "AddressLimitExceeded": "raise the region's quota of Elastic IPs, or release some",
-    "Gateway.NotAttached": "attach an internet gateway to the instance's VPC",
 }
 """What to do about a refusal that only somebody else can mend."""
 
@@ -142,6 +141,10 @@ class ChangeRefused(Rejected):
 
 class Gone(NotFound):
     """What the request names by its AWS ID does not exist, or not yet everywhere."""
+
+
+class NoGateway(Rejected):
+    """The VPC of an instance has no internet gateway. Does not leave the plugin."""
 
 
 class NoGroup(NotFound):
@@ -160,6 +163,7 @@ _BY_CODE: Mapping[str, type[ProviderError]] = {
     "RulesPerSecurityGroupLimitExceeded": QuotaExceeded,
     "SecurityGroupsPerInterfaceLimitExceeded": QuotaExceeded,
     "InsufficientAddressCapacity": QuotaExceeded,
+    "Gateway.NotAttached": NoGateway,
     "InvalidAllocationID.NotFound": Gone,
     "InvalidAddress.NotFound": Gone,
     "InvalidAssociationID.NotFound": Gone,

@@ -41,6 +41,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     state: str = "running"
     interface: str = ""
     addresses: tuple[PrivateAddress, ...] = ()
+    vpc: str = ""
 
     @property
     def limit(self) -> int:
@@ -94,6 +95,7 @@ def instance_of(answer: Mapping[str, Any]) -> Instance:
         state=answer.get("State", {}).get("Name", ""),
         interface=primary.get("NetworkInterfaceId", "") if primary is not None else "",
         addresses=tuple(sorted(usable, key=lambda each: not each.primary)),
+        vpc=answer.get("VpcId", ""),
     )
 
 

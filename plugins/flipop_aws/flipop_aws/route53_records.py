@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
 
 from flipop_aws import DNS_CAPABILITIES
 from flipop_aws.client import ChangeRefused
+from flipop_aws.inflight import InFlight
 from flipop_aws.route53_api import Route53Api
 from flipop_aws.route53_batches import Lane
 from flipop_aws.route53_changes import Change, NameSets, plan_changes, plan_removal
@@ -43,7 +43,7 @@ class Route53RecordSets:
         self._api = api
         self._zones = Zones(api)
         self._lock = threading.Lock()
-        self._in_flight: set[tuple[str, str, str]] = set()
+        self._in_flight = InFlight()
         self._lanes: dict[str, Lane] = {}
         self._undelegated: dict[tuple[str, str], float] = {}
 
@@ -165,7 +165,7 @@ class Route53RecordSets:
     ) -> MutationResult:
         with self._api.deadline():
             place = self._find(operation, zone, name)
-            with self._exclusive(operation, place, name, record_type):
+            with self._in_flight.hold(operation, f"{record_type} {name} in zone {place.id}"):
                 place, sets = self._read(operation, zone, name)
                 changes = plan(sets)
                 if changes and to_be_seen:
@@ -195,21 +195,6 @@ class Route53RecordSets:
             if lane is None:
                 lane = self._lanes[place.id] = Lane(partial(self._api.change, place))
             return lane
-
-    @contextmanager
-    def _exclusive(self, operation: str, place: HostedZone, name: str, record_type: str) -> Iterator[None]:
-        """Hold the record set for one change. Never waits: raises Busy when it is held."""
-        key = (place.id, name, record_type)
-        with self._lock:
-            if key in self._in_flight:
-                text = f"another change of {record_type} {name} is under way"
-                raise Busy(text, provider=PROVIDER, operation=operation)
-            self._in_flight.add(key)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._in_flight.discard(key)
 
 
 def _parents(labels: str) -> list[str]:

@@ -72,7 +72,8 @@ class RecordSets:
     def get_record_set(self, zone: str, name: str, record_type: str) -> RecordSet | None:
         """Read one record set. See `flipop_core.DNSProvider`.
 
-        Where records differ, ``ttl_seconds`` is the least and ``proxied`` None. A proxied record's TTL is 1.
+        Where records differ, ``ttl_seconds`` is 0, which none has, and ``proxied`` None. A proxied record's TTL is 1,
+        and does not count beside that of another.
         """
         operation, name = "get_record_set", _normal_name(name)
         with self._client.deadline():
@@ -82,10 +83,11 @@ class RecordSets:
             return None
         comments = {record.value: record.comment or "" for record in reversed(records)}
         proxied = {record.proxied for record in records} if record_type in VERSIONS else {None}
+        ttls = {record.ttl for record in records if not record.proxied} or {AUTOMATIC_TTL}
         return RecordSet(
             name=name,
             type=record_type,
-            ttl_seconds=min(record.ttl for record in records),
+            ttl_seconds=ttls.pop() if len(ttls) == 1 else 0,
             values=tuple(sorted(comments)),
             comments=tuple(comments[value] for value in sorted(comments)),
             proxied=proxied.pop() if len(proxied) == 1 else None,
@@ -162,7 +164,7 @@ class RecordSets:
             )
             # What is changed or deleted afterwards is of this name, even if a filter should go unheard.
             records = [record for record in listed if _normal_name(record.name) == name]
-        except NotFound:
+        except (NotFound, AccessDenied):  # what a zone that is gone answers depends on what the token was given
             self._zones.forget(place)
             raise
         self._has_read = True
@@ -183,7 +185,7 @@ class RecordSets:
             if len(changes) == 1 and changes.deletes:
                 return
             raise self._overtaken(error) from None
-        except NotFound:
+        except (NotFound, AccessDenied):  # what a zone that is gone answers depends on what the token was given
             self._zones.forget(place)
             raise
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 import time
 import urllib.request
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -124,6 +125,9 @@ class Transport(httpx.BaseTransport):
             "network_backend": _Backend(),
         }
         self._pool = httpcore.ConnectionPool(**options) if proxy is None else _new_proxy_pool(proxy, options)
+        # A provider has no end of its own: its connections go with it. Not by __del__, before which their sockets may
+        # be found unclosed.
+        self._end = weakref.finalize(self, self._pool.close)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request, once, and return its whole answer. Raises httpcore's errors and TimeoutError."""
@@ -147,11 +151,6 @@ class Transport(httpx.BaseTransport):
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
-
-    def __del__(self) -> None:
-        # A provider has no end of its own: its connections go with it. Without a pool, building it has failed.
-        if hasattr(self, "_pool"):
-            self._pool.close()
 
 
 def _whole(answer: httpcore.Response) -> bytes:

@@ -84,6 +84,10 @@ class Harness(DNSProviderHarness):
         self.account.add_token(NARROW_TOKEN, {self.zone_id: frozenset({DNS_EDIT})})
         return self._new_provider(NARROW_TOKEN), "Zone:Read"
 
+    def announce_rate_limit(self, limit: int) -> bool:
+        self.server.settings.request_limit = limit
+        return True
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         method = "GET" if operation in {"get_record_set", "verify"} else "POST|PATCH|DELETE"
         path = "^/zones$" if operation == "verify" else "/dns_records"

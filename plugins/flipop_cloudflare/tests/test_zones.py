@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from flipop_cloudflare_testserver import CloudflareServer
-from flipop_core import DNSProvider, NotFound, RecordSet, Rejected, Unavailable
+from flipop_core import AccessDenied, DNSProvider, NotFound, RecordSet, Rejected, Unavailable
 
 Connect = Callable[..., DNSProvider]
 LOOK_UP = r"^/zones(/[0-9a-f]+)?$"
+NO_RECORDS = '{"success":true,"errors":[],"messages":[],"result":[],"result_info":{"total_pages":1}}'
 WANTED = RecordSet("www.example.com", "A", 60, ("192.0.2.1",))
 
 
@@ -32,6 +33,25 @@ def test_one_that_was_removed_and_made_again(provider: DNSProvider, server: Clou
     with pytest.raises(NotFound, match=r"sees no zone example\.com"):
         provider.get_record_set("example.com", "www.example.com", "A")
     made = server.account.add_zone("example.com")
+    provider.ensure_record_set("example.com", WANTED)
+    assert len(server.account.records(made)) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_one_that_was_made_again_and_whose_former_id_is_forbidden(
+    provider: DNSProvider, server: CloudflareServer, zone_id: str, method: str
+) -> None:
+    """A token for single zones is told nothing of any other, whether there is one or not."""
+    provider.get_record_set("example.com", "www.example.com", "A")
+    made = server.account.add_zone("example.com")
+    server.account.remove_zone(zone_id)
+    server.faults.add(
+        method, f"^/zones/{zone_id}/dns_records", kind="status", status=403, code=10000, message="Authentication error"
+    )
+    if method == "POST":  # it goes right before the write
+        server.faults.add("GET", f"^/zones/{zone_id}/dns_records", kind="body", status=200, text=NO_RECORDS)
+    with pytest.raises(AccessDenied):
+        provider.ensure_record_set("example.com", WANTED)
     provider.ensure_record_set("example.com", WANTED)
     assert len(server.account.records(made)) == 1
 

@@ -53,6 +53,10 @@ class ServedAccount:
         self.server.settings.scopes = self.narrow
         return self.provider, self.missing
 
+    def announce_rate_limit(self, limit: int) -> bool:
+        self.server.settings.hourly_limit = limit
+        return True
+
     def fail_next(self, operation: str, kind: FaultKind, *, retry_after_seconds: float = 0.0) -> None:
         seconds = retry_after_seconds if kind == "rate_limited" else 30.0
         method, path = self.request(operation)

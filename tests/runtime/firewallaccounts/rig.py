@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from typing import Any
 
@@ -23,11 +22,10 @@ from flipop_core.runtime.metrics import Metrics
 from flipop_core.testing.clock import FakeClock
 from flipop_core.testing.cloud import InMemoryCloud
 from flipop_core.testing.providers import InMemoryFirewallProvider
-from tests.runtime.dnsrig import StepCalls
+from tests.runtime.dnsrig import StepCalls, account_context
 from tests.runtime.routedrig import FIREWALL, rules
 
 OWNER, OTHER = Key("RoutedIP", "edge", "web"), Key("RoutedIP", "edge", "other")
-TIMEOUT_SECONDS = 5.0
 OPEN = AddFirewallRules(FIREWALL, rules(443))
 OPEN_MORE = AddFirewallRules(FIREWALL, rules(80))
 ADMIT = AddFirewallNodes(FIREWALL, ("memory://a",))
@@ -48,14 +46,9 @@ class Rig:
         self.account = FirewallAccount(
             "memory",
             InMemoryFirewallProvider(self.cloud),
-            lock=threading.RLock(),
-            fence=self.fence,
+            account_context(self.fence, self.clock),
             wake=lambda key, seconds: self.woken.append((key, seconds)),
             refused=lambda key, action, error: self.refused.append((key, action, error)),
-            clock=self.clock,
-            jitter=lambda: 1.0,
-            metrics=Metrics(CollectorRegistry()),
-            timeout_seconds=TIMEOUT_SECONDS,
         )
         self.account.close(0.0)
         self.pending: list[Any] = []

@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from flipop_core.errors import (
     AccessDenied,
 )
 from flipop_core.plan.limits import Gate
 from flipop_core.runtime.firewallaccounts import TURN_SECONDS, FirewallAccount
-from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.writer import FENCED_SECONDS
 from flipop_core.testing.cloud import InMemoryCloud
 from flipop_core.testing.providers import InMemoryFirewallProvider
+from tests.runtime.dnsrig import TIMEOUT_SECONDS, account_context
 from tests.runtime.routedrig import FIREWALL, firewall, rules
 
-from .rig import OPEN, OTHER, OWNER, TIMEOUT_SECONDS, Rig
+from .rig import OPEN, OTHER, OWNER, Rig
 
 # -- the fence and the epoch ---------------------------------------------------------------------------------------
 
@@ -119,14 +118,9 @@ def test_close_waits_for_the_call_under_way_and_starts_nothing_more() -> None:
     account = FirewallAccount(
         "memory",
         InMemoryFirewallProvider(rig.cloud, timeout_seconds=5.0),
-        lock=threading.RLock(),
-        fence=rig.fence,
+        account_context(rig.fence, rig.clock),
         wake=lambda key, seconds: rig.woken.append((key, seconds)),
         refused=lambda *_: None,
-        clock=rig.clock,
-        jitter=lambda: 1.0,
-        metrics=Metrics(CollectorRegistry()),
-        timeout_seconds=TIMEOUT_SECONDS,
     )
     rig.cloud.faults.add("get_firewall", hang=hang)
     account.read(FIREWALL, OWNER)

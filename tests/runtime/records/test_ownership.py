@@ -100,13 +100,23 @@ def test_external_dns_is_respected(cluster: Cluster) -> None:
     assert resource.report.hold is not None
     assert resource.report.hold.reason == "ForeignRecord"
     assert not writes(cluster.cloud)
-    cluster.put("a", takeover("ext", reclaimPolicy="Delete"), [A1])
+
+
+def test_what_is_taken_over_from_external_dns_is_not_its_own_any_more(cluster: Cluster) -> None:
+    """It reads the first string alone, and would go on to change the name if that were its own."""
+    text = '"heritage=external-dns,external-dns/owner=ext,external-dns/resource=service/default/www"'
+    put(cluster.cloud, FOREIGN)
+    put(cluster.cloud, text, "a text that claims nothing", name="a-www", record_type="TXT")
+    cluster.put("a", takeover("c1", reclaimPolicy="Delete"), [A1])
     cluster.run_for(10)
     assert values(cluster.cloud) == (A1,)
-    assert text in values(cluster.cloud, "a-www", "TXT")
-    cluster.put("a", takeover("ext", reclaimPolicy="Delete"), deleting=True)
+    assert values(cluster.cloud, "a-www", "TXT") == (
+        "a text that claims nothing",
+        f"heritage=external-dns,external-dns/owner=c1,flipop/values={A1}",
+    )
+    cluster.put("a", takeover("c1", reclaimPolicy="Delete"), deleting=True)
     cluster.run()
-    assert values(cluster.cloud, "a-www", "TXT") == (text,)
+    assert values(cluster.cloud, "a-www", "TXT") == ("a text that claims nothing",)
 
 
 def test_external_dns_can_read_our_marks(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 from flipop_core.errors import (
     Unavailable,
 )
+from flipop_core.resources.statuses import RecordStatus
 from tests.runtime.dnsrig import ZONE, Cluster, put, values, writes
 
 from .cases import A1, A2, FOREIGN, marks, owned, spec
@@ -153,3 +154,17 @@ def test_what_was_written_is_named_even_where_nothing_is_kept_for_now(both: Clus
     (kept,) = both.keeper.kept(resource.key, ())
     assert (kept.name, kept.owner_id, kept.reclaim_policy) == ("www.example.com", "c1", "Delete")
     assert both.keeper.kept(resource.key, (kept,)) == (kept,)
+
+
+@pytest.mark.parametrize("record_type", ["MX", "TXT", "CNAME", ""])
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_status_that_somebody_wrote_removes_no_record_of_another_type(
+    cluster: Cluster, record_type: str, deleting: bool
+) -> None:
+    put(cluster.cloud, FOREIGN, name="theirs", record_type=record_type)
+    named = RecordStatus("memory", ZONE, f"theirs.{ZONE}", record_type, reclaim_policy="Delete")
+    resource = cluster.put("a", spec(), [A1], records=(named,), deleting=deleting)
+    cluster.run()
+    assert values(cluster.cloud, "theirs", record_type) == (FOREIGN,)
+    assert named not in resource.records or deleting
+    assert bool(cluster.resources) is not deleting

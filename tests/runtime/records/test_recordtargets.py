@@ -11,9 +11,10 @@ from flipop_core.errors import (
 from flipop_core.providers import ProviderCapabilities
 from flipop_core.registry import ProviderRegistry
 from flipop_core.resources.types import Ownership
+from flipop_core.runtime.checks import check_target_offline
 from flipop_core.runtime.recordtargets import check_target
 from flipop_core.testing.cloud import CloudConfig, InMemoryCloud
-from flipop_core.testing.providers import in_memory_factories
+from flipop_core.testing.providers import InMemoryDNSProvider, in_memory_factories
 from tests.runtime.dnsrig import COMMENTS, TXT
 
 from .cases import owned, spec
@@ -62,3 +63,28 @@ def test_what_is_wrong_names_the_field(
 def test_a_long_label_needs_no_txt_record_where_there_are_comments() -> None:
     long = msgspec.structs.replace(owned(), record_name="x" * 63)
     assert check_target(long, "memory", "A", registry_of(COMMENTS)) is None
+
+
+@pytest.mark.parametrize(("asked", "refused"), [(True, True), (False, False), (None, False)])
+def test_to_proxy_a_name_takes_a_provider_that_does(
+    monkeypatch: pytest.MonkeyPatch, asked: bool | None, refused: bool
+) -> None:
+    wanted, registry = spec(proxied=asked), registry_of(TXT)
+    assert check_target(wanted, "memory", "A", registry) is None
+    kept = InMemoryDNSProvider.normalize
+    monkeypatch.setattr(
+        InMemoryDNSProvider,
+        "normalize",
+        lambda self, record_set: msgspec.structs.replace(kept(self, record_set), proxied=None),
+    )
+    problem = check_target(wanted, "memory", "A", registry)
+    assert (problem is not None) is refused
+    if refused:
+        assert isinstance(problem, ResourceInvalid)
+        assert (problem.field, problem.reason) == ("spec.dnsRecordSet.proxied", "Unsupported")
+
+
+@pytest.mark.parametrize(("ttl", "refused"), [(0, False), (1, False), (2, True), (29, True), (30, False)])
+def test_an_automatic_ttl_is_not_refused_without_asking_the_provider(ttl: int, refused: bool) -> None:
+    problem = check_target_offline(spec(ttl=ttl), "memory", "A", registry_of(TXT))
+    assert (problem is not None) is refused

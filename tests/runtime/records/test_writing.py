@@ -148,3 +148,30 @@ def test_proxied_can_be_turned_off() -> None:
     found = made.zones.record_sets(ZONE)["www.example.com", "A"]
     assert (found.proxied, found.ttl_seconds) == (False, 60)
     assert len(writes(made)) == 1
+
+
+class ProxylessProvider(InMemoryDNSProvider):
+    """Proxies nothing, and says so, as DigitalOcean and Route 53 do."""
+
+    def normalize(self, record_set: RecordSet) -> RecordSet:
+        return msgspec.structs.replace(super().normalize(record_set), proxied=None)
+
+    def ensure_record_set(
+        self, zone: str, record_set: RecordSet, *, scope: frozenset[str] | None = None
+    ) -> MutationResult:
+        return super().ensure_record_set(zone, self.normalize(record_set), scope=scope)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_provider_that_proxies_nothing_is_asked_once(asked: bool, restart: bool) -> None:
+    """Whatever it is asked for, it reads back as None."""
+    cluster = Cluster(*cloud(), provider=ProxylessProvider)
+    resource = cluster.put("a", spec(proxied=asked), [A1])
+    cluster.run_for(60)
+    if restart:
+        cluster.restart()
+        cluster.run_for(60)
+    assert len(writes(cluster.cloud)) == 1
+    assert resource.report is not None
+    assert resource.report.settled

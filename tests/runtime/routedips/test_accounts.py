@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 
-from flipop_core.cluster import ROUTED_IP_ISSUERS, ROUTED_IPS, SECRETS
+from flipop_core.cluster import EVENTS, ROUTED_IP_ISSUERS, ROUTED_IPS, SECRETS
 from flipop_core.hookspecs import hookimpl
 from flipop_core.providers import CredentialSpec, ProviderContext, ProviderFactory
 from flipop_core.testing.cloud import CloudConfig, InMemoryCloud
-from flipop_core.testing.providers import InMemoryFirewallProvider, InMemoryIPProvider
+from flipop_core.testing.providers import InMemoryDNSProvider, InMemoryFirewallProvider, InMemoryIPProvider
 from tests.runtime.routedrig import FIREWALL, NAMESPACE, RoutedRig
 
 
@@ -18,17 +20,28 @@ class TwoAccounts:
     def __init__(self, rig: RoutedRig) -> None:
         self.tokens = {"one": rig.cloud, "two": InMemoryCloud(CloudConfig(token="two"))}
         self.other = self.tokens["two"]
+        self.built: dict[str, list[weakref.ref[object]]] = {}
         rig.cloud.config = CloudConfig(token="one")
         rig._guard(self.other)
         rig.plugins["memory"] = SimpleNamespace(
             flipop_ip_providers=hookimpl(lambda: [self._factory(InMemoryIPProvider)]),
             flipop_firewall_providers=hookimpl(lambda: [self._factory(InMemoryFirewallProvider)]),
+            flipop_dns_providers=hookimpl(lambda: [self._factory(InMemoryDNSProvider)]),
         )
 
-    def _factory(self, provider: type[InMemoryIPProvider | InMemoryFirewallProvider]) -> ProviderFactory:
+    def in_use(self, token: str) -> int:
+        """Return how many providers of a token somebody still holds."""
+        gc.collect()
+        return sum(each() is not None for each in self.built[token])
+
+    def _factory(
+        self, provider: type[InMemoryIPProvider | InMemoryFirewallProvider | InMemoryDNSProvider]
+    ) -> ProviderFactory:
         def build(context: ProviderContext) -> object:
             token = context.credentials["MEMORY_TOKEN"]
-            return provider(self.tokens[token], token=token)
+            built = provider(self.tokens[token], token=token)
+            self.built.setdefault(token, []).append(weakref.ref(built))
+            return built
 
         credential = CredentialSpec("MEMORY_TOKEN", "the token")
         return ProviderFactory("memory", "two clouds", (credential,), build, self.other.config.capabilities)
@@ -82,6 +95,8 @@ def test_new_credentials_are_used_without_a_restart_and_the_old_ones_no_more(rig
     rig.until_active("b", skipping=True)
     rig.until_firewall({443}, "b", skipping=True)
     assert rig.held() == {address: "b"}
+    rig.until(lambda: not accounts.in_use("one"))
+    assert accounts.in_use("one-new")
 
 
 def test_a_former_firewall_of_another_account_is_cleaned_after_a_restart(rig: RoutedRig) -> None:
@@ -114,3 +129,86 @@ def test_a_former_firewall_whose_secret_is_gone_holds_up_nothing_but_itself(rig:
     rig.until(lambda: "edge/two" in rig.condition("api").get("message", ""), "what is in the way", skipping=True)
     rig.secret("two", MEMORY_TOKEN="two")
     rig.until(lambda: not accounts.other.firewalls.firewall(FIREWALL).rules, "the former one", skipping=True)
+
+
+def switching(rig: RoutedRig) -> tuple[TwoAccounts, str]:
+    """Have a RoutedIP served in one account, and another account of the provider that has none of its addresses."""
+    accounts = TwoAccounts(rig)
+    rig.cloud.delete(rig.cloud.add_address())
+    accounts.other.firewalls.add_firewall(FIREWALL)
+    for token in ("one", "two"):
+        rig.secret(token, MEMORY_TOKEN=token)
+    name_secret(rig, "one")
+    rig.service("a")
+    rig.routed_ip()
+    rig.start()
+    return accounts, rig.until_active("a")
+
+
+def name_secret(rig: RoutedRig, name: str) -> None:
+    rig.issuer(credentialsSecretRef={"namespace": NAMESPACE, "name": name})
+
+
+def test_the_address_of_an_account_that_is_named_no_more_is_not_lost(rig: RoutedRig) -> None:
+    accounts, address = switching(rig)
+    rig.until_quiet()
+    name_secret(rig, "two")
+    message = rig.until_reason("AccountChanged")
+    assert address in message
+    assert "edge/one" in message
+    rig.delete()
+    rig.until(lambda: rig.object()["metadata"].get("deletionTimestamp"), "being deleted")
+    rig.restart()
+    rig.skip()
+    rig.until_quiet()
+    assert rig.object()["metadata"]["finalizers"]
+    assert rig.condition()["reason"] == "AccountChanged"
+    assert not rig.calls("delete")
+    assert not accounts.other.faults.calls("delete")
+    name_secret(rig, "one")
+    rig.until(rig.gone, "given back", skipping=True)
+    assert rig.cloud.records() == {}
+
+
+def test_a_secret_of_another_name_for_the_same_account_changes_nothing(rig: RoutedRig) -> None:
+    _, address = switching(rig)
+    rig.secret("renewed", MEMORY_TOKEN="one")
+    name_secret(rig, "renewed")
+    annotation = "flipop.digitalocean.com/allocated-account"
+    rig.until(
+        lambda: rig.object()["metadata"]["annotations"].get(annotation) == "memory@edge/renewed",
+        "it follows",
+        skipping=True,
+    )
+    rig.delete("one", SECRETS)
+    rig.endpoints("b")
+    rig.until_active("b", skipping=True)
+    rig.delete()
+    rig.until(rig.gone, "given back", skipping=True)
+    assert address not in rig.cloud.records()
+
+
+def test_an_address_that_a_secrets_new_account_does_not_have_is_not_told_to_be_deleted(rig: RoutedRig) -> None:
+    accounts, address = switching(rig)
+    rig.until_quiet()
+    rig.secret("one", MEMORY_TOKEN="two")
+    rig.until(lambda: rig.condition().get("reason") == "AddressNotFound", "the other account", skipping=True)
+    rig.delete()
+    rig.until(rig.gone, "gone", skipping=True)
+    assert accounts.other.records() == {}
+
+    def told(reason: str) -> list[str]:
+        return [event["note"] for event in rig.api.read_all(EVENTS) if event["reason"] == reason]
+
+    (note,) = rig.until(lambda: told("AddressNotFound"), "an event")
+    assert note.startswith(f"{address} was to be given back")
+    assert told("AddressDeleted") == []
+
+
+def test_what_is_wrong_is_told_in_the_words_of_routed_ips(rig: RoutedRig) -> None:
+    rig.service("a")
+    rig.issuer()
+    rig.routed_ip(routedIP="2001:db8::1")
+    rig.start()
+    assert "spec.routedIP" in rig.until_reason("Unsupported")
+    assert "spec.ips" not in rig.condition()["message"]

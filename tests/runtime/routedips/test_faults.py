@@ -18,7 +18,7 @@ from flipop_core.errors import (
     Unavailable,
 )
 from flipop_core.plan.observed import PoolObservation
-from flipop_core.resources.parse import PoolView
+from flipop_core.runtime.routedips import RoutedIPHolder
 from tests.runtime.routedrig import FIREWALL, FIREWALL_CHANGES, RoutedRig
 
 from .scenes import recorded, serve
@@ -108,20 +108,19 @@ def test_a_change_in_the_middle_of_a_reconcile_closes_nothing(
     address = serve(rig, "a")
     rig.until_quiet()
     assert rig.manager is not None
-    kind, lock = rig.manager.routing.kind, rig.manager.lock
-    refine, before = kind.refine, len(rig.steps())
+    refine, before = RoutedIPHolder.refine, len(rig.steps())
 
-    def edited(pool: PoolView, observed: PoolObservation) -> PoolObservation:
-        monkeypatch.setattr(kind, "refine", refine)
-        found = refine(pool, observed)
+    def edited(holder: RoutedIPHolder, observed: PoolObservation) -> PoolObservation:
+        monkeypatch.setattr(RoutedIPHolder, "refine", refine)
+        found = refine(holder, observed)
         EDITS[changed](rig)
         time.sleep(0.3)  # the watches do not wait for the lock, which is held here
         return found
 
-    monkeypatch.setattr(kind, "refine", edited)
-    with lock:
+    monkeypatch.setattr(RoutedIPHolder, "refine", edited)
+    with rig.manager.lock:
         rig.manager.routing.queue_all()
-    rig.until(lambda: kind.refine == refine, "a reconcile")
+    rig.until(lambda: RoutedIPHolder.refine is refine, "a reconcile")
     rig.until_quiet()
     assert rig.steps(before) == []
     assert rig.firewall() == ({443}, {"a"})

@@ -108,6 +108,23 @@ def test_address_of_a_nat_gateway_is_held_and_stays(account: Account, provider: 
     assert held[0] == interface
 
 
+def test_address_that_a_nat_gateway_has_got_since_the_last_read_is_not_the_credentials_fault(
+    account: Account, provider: IPProvider, server: AWSServer
+) -> None:
+    """EC2 answers AuthFailure then, for which nothing else must wait."""
+    node, address = account.add_instance(), account.add_address()
+    assert provider.list_addresses([address])[address].provider_id is None
+    interface = account.add_interface()
+    account.put(address, interface)
+    text = "You do not have permission to access the specified resource."
+    server.fail("ec2:AssociateAddress", "status", status=401, code="AuthFailure", message=text)
+    with pytest.raises(Rejected, match=interface):
+        provider.assign(address, node.provider_id)
+    held = account.holder(address)
+    assert held is not None
+    assert held[0] == interface
+
+
 @pytest.mark.parametrize("state", ["stopped"])
 def test_stopped_instance_takes_an_address(account: Account, provider: IPProvider, state: str) -> None:
     node, address = account.add_instance(state=state), account.add_address()
@@ -128,9 +145,12 @@ def test_terminated_instance_is_not_found(account: Account, provider: IPProvider
 
 def test_vpc_without_internet_gateway(account: Account, provider: IPProvider) -> None:
     node, address = account.add_instance(subnet_id=account.add_subnet()), account.add_address()
-    with pytest.raises(Rejected, match=r"Gateway\.NotAttached"):
+    with pytest.raises(Rejected, match=r"Gateway\.NotAttached") as caught:
         provider.assign(address, node.provider_id)
     assert account.holder(address) is None
+    assert type(caught.value) is Rejected
+    for part in (node.provider_id, "vpc-", "attach an internet gateway", "route", "match"):
+        assert part in caught.value.message
 
 
 def test_other_region_is_refused_without_a_call(

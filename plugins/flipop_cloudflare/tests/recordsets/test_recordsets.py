@@ -74,7 +74,7 @@ class TestCalls:
     def test_get(self, provider: DNSProvider, world: World, calls: Calls) -> None:
         world.add(A2, comment="mine")
         world.add(A1, ttl=300)
-        expected = RecordSet(NAME, "A", 60, (A1, A2), ("", "mine"), proxied=False)
+        expected = RecordSet(NAME, "A", 0, (A1, A2), ("", "mine"), proxied=False)
         assert provider.get_record_set(ZONE, "WWW.example.com.", "A") == expected
         assert calls() == ["GET"]
 
@@ -142,6 +142,21 @@ class TestTTL:
         assert [set(patch) for patch in entry.body["patches"]] == [{"id", "ttl"}] * 2
         assert world.field("ttl") == {A1: 120, A2: 120}
 
+    @pytest.mark.parametrize("asked", [60, 300])
+    def test_records_that_differ_read_as_none_of_theirs(
+        self, provider: DNSProvider, world: World, calls: Calls, asked: int
+    ) -> None:
+        """Neither of the two is what the set has, so that either is a difference to mend."""
+        world.add(A1, ttl=60)
+        world.add(A2, ttl=300)
+        found = provider.get_record_set(ZONE, NAME, "A")
+        assert found is not None
+        assert found.ttl_seconds == 0
+        calls()
+        provider.ensure_record_set(ZONE, a_set(A1, A2, ttl_seconds=asked))
+        assert calls() == ["GET", "PATCH"]
+        assert world.field("ttl") == {A1: asked, A2: asked}
+
     def test_of_proxied_records_does_not_count(self, provider: DNSProvider, world: World, calls: Calls) -> None:
         world.add(A1, proxied=True, ttl=1)
         provider.ensure_record_set(ZONE, a_set(A1, ttl_seconds=300))
@@ -190,7 +205,7 @@ class TestProxied:
         world.add(A2)
         found = provider.get_record_set(ZONE, NAME, "A")
         assert found is not None
-        assert (found.proxied, found.ttl_seconds) == (None, 1)
+        assert (found.proxied, found.ttl_seconds) == (None, 60)
 
     def test_means_nothing_for_texts(self, provider: DNSProvider, world: World) -> None:
         world.add(A1, proxied=True, ttl=1)
