@@ -15,7 +15,7 @@ from flipop_core.plan.account import creation_left_behind, former_account
 from flipop_core.plan.actions import CreateAddress, FindCreated, RecordLedger
 from flipop_core.plan.assess import pool_addresses
 from flipop_core.plan.draft import Draft
-from flipop_core.plan.observed import Creation, PoolObservation, Verb, creation_request
+from flipop_core.plan.observed import NEVER, Creation, PoolObservation, Verb, creation_request
 from flipop_core.resources import reasons
 from flipop_core.resources.types import PENDING_CREATION_ANNOTATION, family_of, pool_family
 
@@ -106,7 +106,10 @@ def _differs(pending: CreateRequest, wanted: CreateRequest) -> bool:
 
 
 def _find(draft: Draft, pending: CreateRequest, not_before: float) -> None:
-    if text := creation_left_behind(draft.observed):
+    text = creation_left_behind(draft.observed)
+    if text and draft.observed.inventory.read_at == NEVER:
+        draft.reread_all()  # it tells whether this is the same account by another Secret
+    elif text:
         draft.hold(reasons.ACCOUNT_CHANGED, text)
     elif _may_call(draft, not_before):
         draft.act(FindCreated(pending))

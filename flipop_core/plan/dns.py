@@ -17,16 +17,13 @@ from flipop_core.dnsnames import is_zone_id
 from flipop_core.errors import AccessDenied, Final, FlipopError, NotFound, shortened
 from flipop_core.model import Key
 from flipop_core.plan.actions import Hold
+from flipop_core.plan.dnsmarks import is_claim, parse_text, texts_of
 from flipop_core.plan.limits import Backoff, Gate, next_backoff
 from flipop_core.providers import ProviderCapabilities, RecordSet
 from flipop_core.resources import reasons
 from flipop_core.resources.parse import split_account
 
-_HERITAGE = "heritage=external-dns"
-_OWNER = "external-dns/owner="
-_VALUES = "flipop/values="
 _COMMENT = "flipop/owner="
-_TEXT_LENGTH = 255  # of one string of a TXT record
 _FRESH_SECONDS = 15.0  # more than a call takes; what others may have changed since is read before it is written
 _RECHECK_SECONDS = (2.0, 300.0)  # a name that holds foreign values is read again, ever more rarely
 
@@ -356,7 +353,7 @@ def _marked(observed: RecordObservation) -> dict[str, frozenset[str]]:
     marked: dict[str, set[str]] = {}
     if _uses_registry(observed):
         for text in _registry_texts(observed):
-            owner, values = _parse_text(text)
+            owner, values = parse_text(text)
             if owner:
                 marked.setdefault(owner, set()).update(values)
     elif (current := observed.current.record_set) is not None:
@@ -382,7 +379,7 @@ def _strangers(observed: RecordObservation, mine: frozenset[str]) -> list[str]:
     current = observed.current.record_set
     if current is None and _uses_registry(observed) and not _own_texts(observed):
         texts = _registry_texts(observed)
-        return [f"the claim {shortened(text)}" for text in texts if _is_claim(text) and not _parse_text(text)[0]]
+        return [f"the claim {shortened(text)}" for text in texts if is_claim(text) and not parse_text(text)[0]]
     return sorted(set(current.values) - mine - _marks(observed, ours=False)) if current is not None else []
 
 
@@ -399,21 +396,21 @@ def _registry_texts(observed: RecordObservation) -> tuple[str, ...]:
 
 def _own_texts(observed: RecordObservation) -> frozenset[str]:
     """Return the registry's strings that are ours, those with a former owner ID included."""
-    return frozenset(text for text in _registry_texts(observed) if _parse_text(text)[0] in observed.owner_ids)
+    return frozenset(text for text in _registry_texts(observed) if parse_text(text)[0] in observed.owner_ids)
 
 
 def _void_texts(observed: RecordObservation) -> frozenset[str]:
     """Return the registry's strings of others whose values are removed: they would go on to change what they claim."""
     if observed.ownership is None or not observed.ownership.exclusive:
         return frozenset()
-    return frozenset(filter(_is_claim, _registry_texts(observed))) - _own_texts(observed)
+    return frozenset(filter(is_claim, _registry_texts(observed))) - _own_texts(observed)
 
 
 def _is_registry_so(observed: RecordObservation, desired: frozenset[str]) -> bool:
     texts = _own_texts(observed) | _void_texts(observed)
     if observed.ownership is None:
         return not texts
-    owners = {_parse_text(text)[0] for text in texts}
+    owners = {parse_text(text)[0] for text in texts}
     return owners == {observed.ownership.owner_id} and _registered(observed) == desired
 
 
@@ -422,38 +419,6 @@ def _registry_action(observed: RecordObservation, values: frozenset[str]) -> Rec
     name, ours = observed.name.registry, _own_texts(observed)
     if observed.ownership is None:
         return DeleteRecordSet(name, ours)
-    texts = _texts(observed.ownership.owner_id, values)
+    texts = texts_of(observed.ownership.owner_id, values)
     scope = ours | _void_texts(observed) | frozenset(texts)
     return EnsureRecordSet(name, RecordSet(name.name, "TXT", observed.ttl_seconds, texts), scope)
-
-
-def _texts(owner_id: str, values: Iterable[str]) -> tuple[str, ...]:
-    """Return the strings that name the values, none longer than a string of a TXT record may be."""
-    head = f"{_HERITAGE},{_OWNER}{owner_id},{_VALUES}"
-    texts: list[str] = []
-    for value in sorted(values):
-        if texts and len(texts[-1]) + 1 + len(value) <= _TEXT_LENGTH:
-            texts[-1] += f";{value}"
-        else:
-            texts.append(head + value)
-    return tuple(sorted(texts))
-
-
-def _is_claim(text: str) -> bool:
-    """Whether a registry string is of flipop or external-dns."""
-    return _HERITAGE in text.strip('"').split(",")
-
-
-def _parse_text(text: str) -> tuple[str, frozenset[str]]:
-    """Return owner and values of a registry string; an empty owner for any other, external-dns' own included.
-
-    A string of external-dns names no values: what it owns stays a stranger to us.
-    """
-    if not _is_claim(text):
-        return "", frozenset()
-    parts = text.strip('"').split(",")
-    owner = next((part.removeprefix(_OWNER) for part in parts if part.startswith(_OWNER)), "")
-    values = next((part.removeprefix(_VALUES) for part in parts if part.startswith(_VALUES)), None)
-    if values is None:
-        return "", frozenset()
-    return owner, frozenset(value for value in values.split(";") if value)

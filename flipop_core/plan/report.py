@@ -36,6 +36,9 @@ _HOLD_ORDER = (
 )
 
 
+_LONGEST_MESSAGE = 32768
+"""In characters; with a longer one the API server refuses the whole status."""
+
 _HELD = (
     reasons.TOO_MANY_UNAVAILABLE,
     reasons.STALE_WATCH,
@@ -191,13 +194,21 @@ def _invalid_conditions(problem: ConfigError) -> tuple[Condition, ...]:
 def merge_conditions(
     previous: Iterable[Condition], present: Iterable[Condition], generation: int, timestamp: str
 ) -> tuple[Condition, ...]:
-    """Return ``present`` with the transition time kept of each condition whose status has not changed."""
+    """Return ``present`` with the transition time kept of each condition whose status has not changed.
+
+    A message that is too long is cut: it may name a thousand addresses.
+    """
     before = {condition.type: condition for condition in previous}
     merged = []
     for condition in present:
         old = before.get(condition.type)
         since = old.last_transition_time if old is not None and old.status == condition.status else timestamp
-        merged.append(msgspec.structs.replace(condition, last_transition_time=since, observed_generation=generation))
+        text = condition.message
+        if len(text) > _LONGEST_MESSAGE:
+            text = f"{text[: _LONGEST_MESSAGE - 1]}…"
+        merged.append(
+            msgspec.structs.replace(condition, message=text, last_transition_time=since, observed_generation=generation)
+        )
     return tuple(merged)
 
 

@@ -119,6 +119,11 @@ class DNSAccount(Account[DNSProvider]):
             self._first_read_at.pop(known, None)
         self._backoffs.pop(name, None)
 
+    def use(self, provider: DNSProvider) -> None:
+        """As `Account.use`."""
+        super().use(provider)
+        self._backoffs.clear()
+
     def invalidate(self) -> None:
         """As `Account.invalidate`."""
         super().invalidate()

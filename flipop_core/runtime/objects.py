@@ -60,7 +60,7 @@ def object_reflector(
         Query(resource),
         decode,
         on_change,
-        lambda view: (view.metadata.namespace, view.metadata.name, view.metadata.uid),
+        lambda view: (view.key.namespace, view.key.name, view.metadata.uid),
         version_of=lambda view: view.metadata.resource_version,
         absent=absent,
     )

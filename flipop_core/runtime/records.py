@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from flipop_core.dnsnames import DNSNameError, record_fqdn, zone_name
 from flipop_core.errors import ConfigError
 from flipop_core.loggers import get_logger
 from flipop_core.model import Key
@@ -29,7 +30,6 @@ from flipop_core.runtime.workqueue import WorkQueue
 _LISTING_SECONDS = 0.1
 _PROVIDER_SECONDS = 300.0
 _KEPT_TYPES = ("A", "AAAA")
-"""What a status may name to be removed: of another type it was written by somebody else."""
 
 _log = get_logger(__name__)
 
@@ -142,8 +142,10 @@ class RecordKeeper:
     def kept(self, key: Key, former: tuple[RecordStatus, ...]) -> tuple[RecordStatus, ...]:
         """Return what the status of a resource is to name where nothing is kept for now.
 
-        That is ``former``, which it names, and the record set that was written since.
+        That is ``former``, which it names, and the record set that was written since. What somebody else wrote there,
+        and the controller never does, is left out.
         """
+        former = tuple(filter(_is_own, former))
         touched = self._touched.get(key)
         return former if touched is None or touched in former else (*former, touched)
 
@@ -276,10 +278,8 @@ class RecordKeeper:
     def _to_remove(self, key: Key, old: RecordStatus) -> bool:
         """Whether a record set is to be removed: its policy says so, and no other resource keeps it from now on."""
         kept = _removal(old)
-        if not kept.reclaim or kept.name.type not in _KEPT_TYPES:
-            return False
         claims = (claim for claim in self._claims.of(kept.name) if claim.key != key)
-        return all(_can_share(claim.ownership, kept.ownership) for claim in claims)
+        return kept.reclaim and all(_can_share(claim.ownership, kept.ownership) for claim in claims)
 
     def _removal_plan(self, key: Key, old: RecordStatus) -> RecordPlan:
         target = _removal(old)
@@ -388,6 +388,18 @@ def _can_share(one: Ownership | None, other: Ownership | None) -> bool:
 def _is_kept(old: RecordStatus, target: RecordTarget) -> bool:
     """Whether the record set goes on as the target: a zone that is named by its ID instead is the same one."""
     return _removal(old).name.is_same_set(target.name)
+
+
+def _is_own(old: RecordStatus) -> bool:
+    """Whether a status names a record set as the controller writes it.
+
+    Of another type it is nobody's to remove, and in another spelling it may be the one that is kept.
+    """
+    try:
+        fqdn = record_fqdn(f"{old.name}.", old.zone)
+        return old.type in _KEPT_TYPES and (old.zone, old.name) == (zone_name(old.zone), fqdn)
+    except DNSNameError:
+        return False
 
 
 def _removal(old: RecordStatus) -> RecordTarget:

@@ -106,7 +106,7 @@ class RecordSetFaultRules:
         holds_values(harness, name_in(harness), "A", [FOREIGN], "calls with refused credentials")
 
     def test_dns_secrets_stay_secret(self, harness: DNSProviderHarness) -> None:
-        """No credential shows up in a repr or in an error, its cause or its attributes."""
+        """No credential shows up in a repr, a log line, or an error, its cause or its attributes."""
         need_secrets(harness.secrets)
         denied = harness.with_wrong_credentials()
         keeps_secrets(harness.secrets, harness.provider, denied, partial(_provoked_errors, harness, denied))

@@ -148,7 +148,7 @@ class FirewallFaultRules:
         scene.is_untouched("calls with refused credentials")
 
     def test_firewall_secrets_stay_secret(self, harness: FirewallProviderHarness) -> None:
-        """No credential shows up in a repr or in an error, its cause or its attributes."""
+        """No credential shows up in a repr, a log line, or an error, its cause or its attributes."""
         need_secrets(harness.secrets)
         denied = harness.with_wrong_credentials()
         keeps_secrets(harness.secrets, harness.provider, denied, partial(_provoked_errors, harness, denied))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import traceback
@@ -9,7 +10,7 @@ import unittest
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, NoReturn, Protocol, TypeVar
+from typing import Literal, NoReturn, Protocol, Self, TypeVar
 
 from flipop_core.errors import ProviderError
 from flipop_core.model import AddressRecord, CreateRequest
@@ -209,13 +210,42 @@ def need_secrets(secrets: tuple[str, ...]) -> None:
 def keeps_secrets(
     secrets: tuple[str, ...], provider: object, denied: object | None, provoke: Callable[[], Iterable[BaseException]]
 ) -> None:
-    """Expect that no credential shows in the repr of the provider or the denied one, or in the errors provoked."""
+    """Expect that no credential shows in the repr of the provider or the denied one, or in the errors provoked.
+
+    Nor in what is logged meanwhile, of levels that are for production.
+    """
     providers = [provider] if denied is None else [provider, denied]
     texts = {f"repr of {type(each).__name__}": f"{each!r} {each!s}" for each in providers}
-    for number, error in enumerate(provoke()):
-        texts[f"error {number}, {type(error).__name__}"] = _whole_text(error)
+    with _Logged() as logged:
+        for number, error in enumerate(provoke()):
+            texts[f"error {number}, {type(error).__name__}"] = _whole_text(error)
+    texts |= {f"log line {number}": text for number, text in enumerate(logged.texts)}
     for origin, text in texts.items():
         expect(not any(secret in text for secret in secrets), f"the {origin} shows a credential")
+
+
+class _Logged(logging.Handler):
+    """What is logged by whom and how, from INFO on, while this is entered."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.texts: list[str] = []
+        self._level = logging.NOTSET
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(f"{self.format(record)} {vars(record)!r}")
+
+    def __enter__(self) -> Self:
+        root = logging.getLogger()
+        self._level = root.level
+        root.setLevel(min(self._level, logging.INFO))
+        root.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        root = logging.getLogger()
+        root.removeHandler(self)
+        root.setLevel(self._level)
 
 
 def _whole_text(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from .drawing import Seen, draw, served
 
 BOARD = json.loads((Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "flipop.json").read_text())
 _SPEED = 10.0
-_SETTLE_SCRAPES = 2
+_SETTLE_SCRAPES = 6
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +63,7 @@ def troubled(tools: Tools, page: str, browser: Browser, tmp_path_factory: pytest
     """Let much happen, and return what is seen of it on the dashboard, in the light theme."""
     directory = tmp_path_factory.mktemp("trouble")
     with trouble(tools, directory) as asked:
+        _settle(asked)
         return draw(browser, page, BOARD, asked, picture=directory / "trouble.png", theme="light")
 
 

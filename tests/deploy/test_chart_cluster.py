@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shlex
@@ -21,6 +22,7 @@ from tests.e2e.routed import Routed
 from tests.e2e.world import API_VERSION, POOL, RECORD_SET, REGION, ROUTED_IP, Machine, World
 from tests.e2e.zones import cloudflare_zone, until_ready
 
+from .chart_options import OTHERS, with_and_without
 from .charts import CHART, DEPLOY, VALUE_SETS, Helm, only, pod_of
 from .permissions import EVENTS, FLIPOP, Right, granted
 
@@ -152,7 +154,7 @@ def cluster(control_plane_binaries: Path, helm: Helm, tmp_path_factory: pytest.T
         cluster.helm.succeed(*_command("helm install flipop ./deploy/chart"))
         for kind in MONITORING:
             server.apply(monitoring_definition(kind))
-        for namespace in ("monitoring", "ingress"):
+        for namespace in ("monitoring", "ingress", "other"):
             server.create_namespace(namespace)
         yield cluster
 
@@ -199,20 +201,37 @@ def test_a_working_pool_takes_five_commands() -> None:
 
 @pytest.mark.parametrize("value_set", [None, *VALUE_SETS])
 def test_the_api_server_takes_every_object(cluster: Cluster, helm: Helm, value_set: str | None) -> None:
-    server, kinds = cluster.server, set()
+    kinds = set()
     for document in helm.template(value_set=value_set):
         kinds.add(document["kind"])
-        metadata = document["metadata"]
-        if document["kind"] != "CustomResourceDefinition":
-            metadata["name"] += "-dry-run"  # what is installed could not take another selector
-        path = server.path_for(
-            document["kind"], metadata["name"], metadata.get("namespace"), api_version=document["apiVersion"]
-        )
-        query = "?dryRun=All&fieldValidation=Strict&fieldManager=dry-run&force=true"
-        status, answer = server.request("PATCH", path + query, document, APPLY_PATCH)
-        assert status in {200, 201}, f"{document['kind']} {metadata['name']}: {answer}"
+        dry_run(cluster.server, document)
     assert {"Deployment", "ServiceAccount", "ClusterRole"} <= kinds
     assert value_set != "full" or {*MONITORING, "ConfigMap", "NetworkPolicy", "Secret"} - {"PodMonitor"} <= kinds
+
+
+def test_the_api_server_takes_what_each_other_value_makes(cluster: Cluster, helm: Helm) -> None:
+    """Those that no file of values has: the objects that they change, or add."""
+    taken = [*helm.template()]
+    for path in OTHERS:
+        values, _ = with_and_without(path)
+        for document in helm.template(values):
+            if document not in taken:
+                taken.append(copy.deepcopy(document))
+                dry_run(cluster.server, document)
+    assert {"PodMonitor"} <= {document["kind"] for document in taken}
+
+
+def dry_run(server: ControlPlane, document: Document) -> None:
+    """Let the API server say whether it would take an object, with no field that it does not know."""
+    metadata = document["metadata"]
+    if document["kind"] != "CustomResourceDefinition":
+        metadata["name"] += "-dry-run"  # what is installed could not take another selector
+    path = server.path_for(
+        document["kind"], metadata["name"], metadata.get("namespace"), api_version=document["apiVersion"]
+    )
+    query = "?dryRun=All&fieldValidation=Strict&fieldManager=dry-run&force=true"
+    status, answer = server.request("PATCH", path + query, document, APPLY_PATCH)
+    assert status in {200, 201}, f"{document['kind']} {metadata['name']}: {answer}"
 
 
 def test_strict_validation_finds_what_is_wrong(cluster: Cluster, helm: Helm) -> None:

@@ -77,6 +77,7 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("resources", {"requests": {"mem": "1Gi"}}, "resources/requests"),
     ("podSecurityContext.runAsUser", "nobody", ""),
     ("podSecurityContext.privileged", True, "privileged"),
+    ("containerSecurityContext.privileged", True, ""),
     ("containerSecurityContext.readonlyRootFilesystem", True, "readonlyRootFilesystem"),
     ("containerSecurityContext.capabilities", {"drop": "ALL"}, "containerSecurityContext/capabilities/drop"),
     ("livenessProbe.httpGet", {"path": "/"}, "httpGet"),

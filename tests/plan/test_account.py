@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flipop_core.model import Key
 from flipop_core.plan.account import former_account
 from flipop_core.plan.actions import RecordLedger
-from flipop_core.plan.observed import PoolMemory, PoolObservation
+from flipop_core.plan.observed import Inventory, PoolMemory, PoolObservation
 from flipop_core.plan.pool import reclaim_unfinished
 from flipop_core.plan.report import pool_status
 from flipop_core.resources.parse import AddressLedger
@@ -81,6 +82,9 @@ def test_a_creation_is_looked_for_in_its_own_account_alone() -> None:
     (message,) = told(switched(ledger=begun))
     assert "c1" in message
     assert "pending-creation" in message
+    unread = replace(switched(ledger=begun), inventory=Inventory())
+    assert plan(unread).reread_all
+    assert told(unread) == []
     found = switched({B: None}, ledger=begun)
     assert summaries(found) == ["look for the address of creation c1"], "it is the same account"
 

@@ -7,14 +7,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from flipop_core.model import Key, NodeView
+from flipop_core.plan.actions import UnassignAddress
+from flipop_core.plan.firewall import FirewallEntries, FirewallObservation
 from flipop_core.plan.former import with_former
 from flipop_core.plan.observed import Inventory, PoolMemory, PoolObservation
 from flipop_core.plan.report import pool_status
+from flipop_core.plan.routedip import RoutedIPObservation, plan_routed_ip
+from flipop_core.providers import Firewall, FirewallRule
 from flipop_core.resources.parse import AddressLedger
 from flipop_core.resources.statuses import FloatingIPPoolStatus, IPStatus
 
 from .builders import KEY as POOL
-from .builders import OTHER, A, B, holds, inventory, observe, plan, summaries
+from .builders import NOW, OTHER, A, B, holds, inventory, observe, plan, summaries
 
 KEY = Key("RoutedIP", "web", "a")
 
@@ -90,3 +94,17 @@ def test_a_node_that_cannot_be_told_is_named() -> None:
     observed = observe({A: None}, fit="", ips=(A,), candidates=(NodeView("n1", ready=True),))
     ready = next(each for each in pool_status(observed, plan(observed), 1, "").conditions if each.type == "Ready")
     assert "node n1 is left out, since it has no spec.providerID yet" in ready.message
+
+
+def test_the_former_address_leaves_when_the_firewall_admits_the_new_one_and_not_before() -> None:
+    addresses = replace(renamed({A: "m1", B: None}), has_finalizer=True)
+    rule = FirewallRule("tcp", 443)
+    entries = FirewallEntries(provider="memory", name="fw").with_items((rule,), ("m1",))
+    shut = FirewallObservation(KEY, entries, Firewall("f-1", "fw", (), ("m1",)), NOW, frozenset({rule}))
+    made = plan_routed_ip(RoutedIPObservation(addresses, firewall=shut), NOW)
+    assert [step.action.summary for _, step in made.steps if step.action] == ["open 443/TCP in firewall fw"]
+    assert not [action for action in made.plan.actions if isinstance(action, UnassignAddress)]
+    open_ = replace(shut, firewall=Firewall("f-1", "fw", (rule,), ("m1",)))
+    made = plan_routed_ip(RoutedIPObservation(addresses, firewall=open_), NOW)
+    assert made.steps == ()
+    assert [each.address for each in made.plan.actions if isinstance(each, UnassignAddress)] == [A]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -274,3 +275,13 @@ def test_an_invalid_pool_keeps_what_is_known(problem: Any, reason: str) -> None:
         ("True", reason, 4),
     ]
     assert invalid_status(status, problem, 4, "later") == status
+
+
+def test_a_status_of_a_thousand_addresses_can_be_stored() -> None:
+    """The API server takes conditions with messages of at most 32,768 characters."""
+    addresses = tuple(f"2001:db8:1111:2222:3333:4444:5555:{1_000 + number}" for number in range(1_000))
+    observed = observe({}, desired=1_000, ledger=AddressLedger(created=addresses), spec={"ip_family": "IPv6"})
+    status = pool_status(observed, plan(observed), 1, T1)
+    assert len(status.ips) == 1_000
+    assert {len(condition.message) for condition in status.conditions} & {32_768}
+    assert msgspec.convert(msgspec.to_builtins(status), FloatingIPPoolStatus) == status

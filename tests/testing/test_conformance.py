@@ -215,6 +215,7 @@ _OF_ADDRESSES: Cases = {
     "test_secrets_stay_secret": [
         (wrong.ShowsSecretsInRepr, DEFAULT),
         (wrong.ShowsSecretsInCause, DEFAULT),
+        (wrong.LogsSecrets, DEFAULT),
     ],
     "test_threads_never_overfill_a_node": [
         (wrong.ChecksThenActs, DEFAULT),

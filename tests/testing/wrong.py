@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Mapping
 
@@ -392,6 +393,14 @@ class DenialIsRejected(InMemoryIPProvider):
 class ShowsSecretsInRepr(InMemoryIPProvider):
     def __repr__(self) -> str:
         return f"InMemoryIPProvider(token={self._token!r})"
+
+
+class LogsSecrets(InMemoryIPProvider):
+    """Logs with what it asks."""
+
+    def assign(self, address: str, provider_id: str) -> MutationResult:
+        logging.getLogger(__name__).info("assign", extra={"headers": {"Authorization": f"Bearer {self._token}"}})
+        return super().assign(address, provider_id)
 
 
 class ShowsSecretsInCause(InMemoryIPProvider):

@@ -126,7 +126,9 @@ class Inventory:
 
     def _read(self, operation: str, **arguments: Any) -> dict[str, Answer]:
         purpose = Purpose(operation, "ec2:DescribeAddresses")
-        found = self._client.call(purpose, "describe_addresses", **arguments)["Addresses"]
+        listed = self._client.call(purpose, "describe_addresses", **arguments)["Addresses"]
+        # A carrier address of a Wavelength zone is listed too, and is no public one.
+        found = [answer for answer in listed if answer.get("PublicIp")]
         known = self._owners_of(operation, [answer for answer in found if is_elsewhere(answer)])
         answers: dict[str, Answer] = {}
         for answer in found:

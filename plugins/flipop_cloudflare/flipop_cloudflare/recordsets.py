@@ -13,7 +13,7 @@ from flipop_cloudflare.answers import VERSIONS, Batch, Deleted, Record, Zone, ad
 from flipop_cloudflare.changes import AUTOMATIC_TTL, Changes, plan_changes, plan_removal
 from flipop_cloudflare.client import PROVIDER, CloudflareClient, Purpose
 from flipop_cloudflare.refusals import RecordExists, RecordGone
-from flipop_cloudflare.zones import Zones
+from flipop_cloudflare.zones import Zones, ascii_name
 from flipop_core import (
     AccessDenied,
     Applied,
@@ -163,7 +163,7 @@ class RecordSets:
                 purpose, self._client.records.list, Record, PAGE_SIZE, zone_id=place.id, name={"exact": name}
             )
             # What is changed or deleted afterwards is of this name, even if a filter should go unheard.
-            records = [record for record in listed if _normal_name(record.name) == name]
+            records = [replace(record, name=name) for record in listed if _normal_name(record.name) == name]
         except (NotFound, AccessDenied):  # what a zone that is gone answers depends on what the token was given
             self._zones.forget(place)
             raise
@@ -235,7 +235,7 @@ class RecordSets:
 
 
 def _normal_name(name: str) -> str:
-    return name.lower().removesuffix(".")
+    return ascii_name(name.removesuffix("."))
 
 
 def _normal_scope(record_type: str, scope: frozenset[str] | None) -> frozenset[str] | None:

@@ -77,7 +77,7 @@ class Zones:
             except AccessDenied:
                 return Zone(key, "")
         listed = self._client.pages(purpose, self._client.zones.list, Zone, _PAGE_SIZE, name=key)
-        found = [zone for zone in listed if _ascii(zone.name) == key]
+        found = [zone for zone in listed if ascii_name(zone.name) == key]
         # The same name may stand in several accounts, but Cloudflare answers for one of them only.
         candidates = [zone for zone in found if zone.status == "active"] or found
         if not candidates:
@@ -89,7 +89,7 @@ class Zones:
         return Zone(candidates[0].id, key)
 
 
-def _ascii(name: str) -> str:
-    """Return the name of a zone as DNS has it; IDN labels are in lower case and normal form where they are a zone's."""
+def ascii_name(name: str) -> str:
+    """Return a name as DNS has it; IDN labels are in lower case and normal form where the service writes them so."""
     labels = name.lower().split(".")
     return ".".join(label if label.isascii() else f"xn--{label.encode('punycode').decode()}" for label in labels)

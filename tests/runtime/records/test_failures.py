@@ -15,6 +15,7 @@ from flipop_core.errors import (
     Unavailable,
 )
 from flipop_core.runtime.recordtargets import record_target
+from flipop_core.testing.providers import InMemoryDNSProvider
 from tests.runtime.dnsrig import Cluster, cloud, put, values
 
 from .cases import A1, A2, A3, marks, owned, spec
@@ -91,6 +92,17 @@ def test_one_zone_denied_does_not_hold_the_others() -> None:
     assert denied.report is not None
     assert denied.report.hold is not None
     assert denied.report.hold.reason == "AccessDenied"
+
+
+def test_new_credentials_are_tried_at_once(cluster: Cluster) -> None:
+    denial = cluster.cloud.faults.add("*", error=AccessDenied("no"), times=None)
+    resource = cluster.put("a", spec(), [A1])
+    cluster.run()
+    cluster.cloud.faults.remove(denial)
+    cluster.account.use(InMemoryDNSProvider(cluster.cloud))
+    cluster.queue.add(resource.key)
+    cluster.run()
+    assert values(cluster.cloud) == (A1,)
 
 
 @pytest.mark.parametrize(

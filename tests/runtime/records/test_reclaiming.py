@@ -136,7 +136,9 @@ def test_a_zone_that_is_gone_does_not_keep_the_object(cluster: Cluster) -> None:
 def test_a_former_provider_that_is_gone_does_not_stop_the_present_one(cluster: Cluster) -> None:
     resource = cluster.put("a", spec(reclaimPolicy="Delete"), [A1])
     cluster.run()
-    gone = tuple(msgspec.structs.replace(record, provider="elsewhere", name="old.x") for record in resource.records)
+    gone = tuple(
+        msgspec.structs.replace(record, provider="elsewhere", name=f"old.{ZONE}") for record in resource.records
+    )
     resource.records += gone
     cluster.put("a", spec(reclaimPolicy="Delete"), [A2])
     cluster.run_for(5)
@@ -167,4 +169,31 @@ def test_a_status_that_somebody_wrote_removes_no_record_of_another_type(
     cluster.run()
     assert values(cluster.cloud, "theirs", record_type) == (FOREIGN,)
     assert named not in resource.records or deleting
+    assert bool(cluster.resources) is not deleting
+
+
+@pytest.mark.parametrize(
+    ("zone", "name"),
+    [
+        (ZONE, "WWW.example.com"),
+        (ZONE, "www.example.com."),
+        ("example.com.", "www.example.com"),
+        ("Example.com", "www.example.com"),
+        (ZONE, "www"),
+        (ZONE, ""),
+        ("", "www.example.com"),
+        (ZONE, "www.example.org"),
+    ],
+)
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_status_that_somebody_wrote_does_not_remove_what_is_kept(
+    cluster: Cluster, zone: str, name: str, deleting: bool
+) -> None:
+    resource = cluster.put("a", spec(), [A1])
+    cluster.run()
+    named = RecordStatus("memory", zone, name, "A", reclaim_policy="Delete")
+    cluster.put("a", spec(), [A1], records=(*resource.records, named), deleting=deleting)
+    cluster.run_for(10)
+    assert values(cluster.cloud) == (A1,)
+    assert deleting or named not in resource.records
     assert bool(cluster.resources) is not deleting

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from flipop_aws.client import Client, Purpose
 from flipop_aws_testserver import Account, AWSServer
 from flipop_core import IPProvider
 
@@ -44,3 +48,21 @@ def test_ipv6_addresses_are_none_of_its(provider: IPProvider, server: AWSServer)
 def test_tags_are_shown(account: Account, provider: IPProvider) -> None:
     address = account.add_address("us-east-1", tags={"team": "edge", "a": "b"})
     assert provider.list_addresses([])[address].tags == (("a", "b"), ("team", "edge"))
+
+
+def test_carrier_address_of_a_wavelength_zone_is_none_of_its(
+    account: Account, provider: IPProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EC2 lists it with the others, without a public address."""
+    address, call = account.add_address(), Client.call
+    carrier = {"AllocationId": "eipalloc-0c", "CarrierIp": "155.146.10.1", "NetworkInterfaceId": "eni-0c"}
+
+    def with_carrier(client: Client, purpose: Purpose, method: str, **arguments: Any) -> Any:
+        answer = call(client, purpose, method, **arguments)
+        if method == "describe_addresses":
+            return {**answer, "Addresses": [carrier, *answer["Addresses"]]}
+        return answer
+
+    monkeypatch.setattr(Client, "call", with_carrier)
+    assert provider.list_addresses([]).keys() == {address}
+    assert provider.describe([address]).keys() == {address}

@@ -248,6 +248,20 @@ class TestForeign:
         provider.delete_record_set(ZONE, NAME, "A")
         assert world.account.records(world.zone_id) == before
 
+    def test_a_name_that_the_service_does_not_write_in_ascii_is_known(
+        self, provider: DNSProvider, server: CloudflareServer, world: World
+    ) -> None:
+        """Its document says that names are in Punycode, and those of zones are not."""
+        name = "xn--bcher-kva.example.com"
+        stale = world.add(A1, name=name)
+        text = (
+            f'{{"success":true,"errors":[],"messages":[],"result":[{{"id":"{stale}",'
+            f'"name":"b\\u00fccher.example.com","type":"A","content":"{A1}","ttl":60}}]}}'
+        )
+        server.faults.add("GET", "/dns_records$", kind="body", status=200, text=text)
+        provider.ensure_record_set(ZONE, RecordSet(name, "A", 60, (A2,)))
+        assert world.contents(name=name) == [A2]
+
     def test_records_of_another_name_are_spared_even_if_the_filter_goes_unheard(
         self, provider: DNSProvider, server: CloudflareServer, world: World
     ) -> None:
