@@ -32,7 +32,7 @@ _BUILD = (
     "r = ProviderRegistry({'DIGITALOCEAN_ACCESS_TOKEN': 'x', 'CLOUDFLARE_TOKEN': 'x', 'AWS_ACCESS_KEY_ID': 'x',"
     " 'AWS_SECRET_ACCESS_KEY': 'x', 'AWS_REGION': 'us-east-1', 'NIMBUS_TOKEN': 'x'})\n"
     "r.discover()\n"
-    "built = [getattr(r, f'{role}_provider')(each.name)"
+    "built = [getattr(r, f'{role}_provider')(each.name, region='us-east-1')"
     " for plugin in r.plugins for role, offered in plugin.roles.items() for each in offered]"
 )
 _MIB = 2**20

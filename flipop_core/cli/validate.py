@@ -93,7 +93,7 @@ def _findings(file: str, manifest: Manifest, registry: ProviderRegistry) -> Iter
         yield Finding(file, line, resource, f"{key}: it is there twice: remove one")
     if document["apiVersion"] != API_VERSION:
         yield finding("apiVersion", f"apiVersion: {shortened(document['apiVersion'])}: write {API_VERSION}")
-    elif kind not in _CHECKS:
+    elif not isinstance(kind, str) or kind not in _CHECKS:
         yield finding("kind", f"kind: {shortened(kind)}: write one of {', '.join(_CHECKS)}")
     elif not metadata.get("name") and not metadata.get("generateName"):
         yield finding("metadata", "metadata.name: it is required")

@@ -281,11 +281,15 @@ def _no_free_node(observed: PoolObservation, assessment: Assessment, idle: list[
 
 
 def _unused(observed: PoolObservation, assessment: Assessment) -> str:
-    """Name an address that takes a fit node up and that no resource uses, or a node that cannot be told, if any."""
+    """Name what takes the fit nodes up where it can be mended: an address that no resource uses, or a limit."""
     for node in assessment.candidates:
         for address in assessment.occupants.get(node.provider_id, ()):
             if address not in observed.claims and family_of(address) == pool_family(observed.spec):
                 return f"; node {node.name} holds {address}, which no resource uses: take it off that node"
+    limit = observed.node_limit
+    provided = msgspec.structs.replace(observed, node_limit=None)
+    if limit is not None and any(provided.limit_of(node.provider_id) > limit for node in assessment.candidates):
+        return f"; perNodeIPLimit of the issuer is {limit}"
     unnamed = sorted(node.name for node in observed.candidates if not node.provider_id)
     return f"; node {unnamed[0]} is left out, since it has no spec.providerID yet" if unnamed else ""
 

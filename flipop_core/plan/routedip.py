@@ -36,6 +36,9 @@ NO_REACHABLE_PORT = reasons.NO_REACHABLE_PORT
 """Reason of the hold that says that the service is reached by no port of a node."""
 
 
+_PORTS_UNKNOWN = frozenset({NO_REACHABLE_PORT, reasons.SERVICE_NOT_FOUND})
+
+
 class RoutedIPObservation(msgspec.Struct, frozen=True):
     """All that decides what is done for one RoutedIP.
 
@@ -78,8 +81,9 @@ def plan_routed_ip(observed: RoutedIPObservation, now: float) -> RoutedIPPlan:
     if not observed.addresses.has_finalizer:
         # Without it the object could go, and with it the only record of what was added.
         return RoutedIPPlan(_without(observed, plan, moves))
-    if observed.service_hold is not None and observed.service_hold.reason == NO_REACHABLE_PORT:
-        # Perhaps its pods are seen later than its endpoints: nothing is opened or closed by that, and nothing moves.
+    if observed.service_hold is not None and observed.service_hold.reason in _PORTS_UNKNOWN:
+        # Perhaps its pods are seen later than its endpoints, or it is about to be made anew while they go on serving:
+        # nothing is opened or closed by that, and nothing moves.
         return RoutedIPPlan(_without(observed, plan, moves))
     fit = {node.provider_id for node in observed.addresses.candidates}
     nodes = {*moves.values(), *(firewall.nodes & fit)}

@@ -114,12 +114,17 @@ class AssignmentRules:
         holds(harness, address, None, "assigning to a foreign provider ID")
 
     def test_other_region_is_rejected(self, harness: IPProviderHarness) -> None:
-        """Assigning to a node of another region raises Rejected, and the address stays where it was."""
+        """An address tells its region; on a node of another one it is Rejected, and stays where it was."""
         address, elsewhere = harness.make_address(), harness.other_region_node_id()
         if elsewhere is None:
             not_exercised("the harness has no node of another region")
         raises(Rejected, lambda: harness.provider.assign(address, elsewhere), "another region is Rejected")
         holds(harness, address, None, "assigning to another region")
+        for operation, records in (
+            ("describe", harness.provider.describe([address])),
+            ("list_addresses", harness.provider.list_addresses([address])),
+        ):
+            expect_equal(records[address].region, harness.region, f"the region that {operation} tells of {address}")
 
     def test_full_node_is_in_use(self, harness: IPProviderHarness) -> None:
         """A node takes exactly max_ips_per_node addresses; one more raises NodeInUse and moves nothing."""

@@ -108,3 +108,12 @@ def test_the_former_address_leaves_when_the_firewall_admits_the_new_one_and_not_
     made = plan_routed_ip(RoutedIPObservation(addresses, firewall=open_), NOW)
     assert made.steps == ()
     assert [each.address for each in made.plan.actions if isinstance(each, UnassignAddress)] == [A]
+
+
+def test_an_issuers_limit_is_named_where_the_nodes_could_hold_more() -> None:
+    more: dict[str, Any] = {"ips": (B,), "claims": {A: OTHER, B: KEY}, "key": KEY, "node_limit": 1, "fit": "n1"}
+    for room, told in ((2, True), (1, False)):
+        observed = observe({A: "m1", B: None}, capabilities={"max_ips_per_node": room}, **more)
+        ready = next(each for each in pool_status(observed, plan(observed), 1, "").conditions if each.type == "Ready")
+        assert ready.reason == "NoFreeNode"
+        assert ("perNodeIPLimit of the issuer is 1" in ready.message) is told

@@ -287,6 +287,14 @@ CASES: dict[str, tuple[RoutedIPObservation, list[str]]] = {
         observe(None, fit="", firewall=firewall("80", "80"), service_hold=Hold("ServiceNotFound", "no service web/s")),
         ["ServiceNotFound", "NoFreeNode"],
     ),
+    "there is no service for a moment: what is open stays so": (
+        observe("m1", firewall=firewall("80 m1", "m1", "80 m1"), service_hold=Hold("ServiceNotFound", "no service")),
+        ["ServiceNotFound"],
+    ),
+    "there is no service: nothing moves": (
+        observe("m9", unfit="n9", firewall=firewall("80 m1", "", "80 m1"), service_hold=Hold("ServiceNotFound", "no")),
+        ["ServiceNotFound", "OpeningFirewall"],
+    ),
     # Deleted.
     "deleted, retained: closed at once": (
         observe("m1", deleting=True, firewall=firewall("80 m1", "80 m1", "80 m1")),

@@ -193,6 +193,7 @@ _OF_ADDRESSES: Cases = {
     ],
     "test_other_region_is_rejected": [
         (wrong.IgnoresRegions, DEFAULT),
+        (wrong.HidesRegions, DEFAULT),
         (wrong.ForeignIdIsNotFound, DEFAULT),
     ],
     "test_quota_is_told": [(wrong.QuotaIsRejected, DEFAULT)],

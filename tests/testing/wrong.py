@@ -159,6 +159,13 @@ class IgnoresRegions(InMemoryIPProvider):
             raise
 
 
+class HidesRegions(InMemoryIPProvider):
+    """Says of addresses of one region that they can be used everywhere."""
+
+    def describe(self, addresses: Collection[str]) -> Mapping[str, AddressRecord]:
+        return {key: replace(record, region="") for key, record in super().describe(addresses).items()}
+
+
 class IgnoresHolders(InMemoryIPProvider):
     """Puts an address on a node that holds another one already."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flipop_core.cluster import ROUTED_IPS
+from flipop_core.cluster import ROUTED_IPS, SERVICES
 from tests.runtime.routedrig import RoutedRig
 
 
@@ -68,3 +68,19 @@ def test_an_address_that_was_created_is_kept_until_the_one_that_is_named_can_be_
     second = rig.cloud.add_address()
     rig.edit(ROUTED_IPS, "web", routedIP=second)
     rig.until(lambda: rig.held() == {second: "a"} and first not in rig.cloud.records(), "given back", skipping=True)
+
+
+def test_a_service_that_is_made_anew_keeps_its_ports_open(rig: RoutedRig) -> None:
+    """Its pods serve meanwhile, and its slices outlive it for a moment."""
+    first, _ = given(rig)
+    before = len(rig.steps())
+    rig.delete("web", SERVICES)
+    rig.until_reason("ServiceNotFound")
+    rig.skip()
+    rig.until_quiet()
+    rig.service("a")
+    rig.until(lambda: rig.condition().get("status") == "True", "ready")
+    rig.until_quiet()
+    assert rig.steps(before) == []
+    assert rig.firewall() == ({443}, {"a"})
+    assert rig.held() == {first: "a"}
