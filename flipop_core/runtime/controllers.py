@@ -65,11 +65,8 @@ from flipop_core.runtime.pooldemand import PoolDemand
 from flipop_core.runtime.poolrecords import PoolRecords
 from flipop_core.runtime.records import record_event
 from flipop_core.runtime.reporting import Reporter
-from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.runtime.workqueue import BURST_SECONDS, WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer, retry_write
-
-_BURST_SECONDS = 0.02
-"""How long after an action that went well its pool is looked at again: many end within this."""
 
 _log = get_logger(__name__)
 
@@ -323,7 +320,7 @@ class AddressController:
         if failed:
             self._queue.add(owner, urgent=True)
         else:
-            self._queue.add_after(owner, _BURST_SECONDS)  # the answers of one burst are looked at together
+            self._queue.add_after(owner, BURST_SECONDS)  # the answers of one burst are looked at together
         self._wake_waiting()
 
     def firewall_refused(self, owner: Key, action: FirewallAction, error: FlipopError) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from flipop_core.cluster import NODES, PODS, KubeAPI, Query
 from flipop_core.model import Key, NodeView, PodView
@@ -18,7 +19,7 @@ from flipop_core.plan.match import needs_pod
 from flipop_core.resources.types import Match
 from flipop_core.runtime.reflector import Reflector, node_reflector, pod_reflector
 from flipop_core.runtime.sharing import Handle, SharedReflectors
-from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.runtime.workqueue import BURST_SECONDS, WorkQueue
 from flipop_core.selectors import parse_selector
 
 _MOST_LOSSES = 20_000
@@ -187,6 +188,9 @@ class Interests:
             self._nodes_lost[old.provider_id] = self._wall()
             while len(self._nodes_lost) > _MOST_LOSSES:
                 self._nodes_lost.pop(next(iter(self._nodes_lost)), None)
+        if old is not None and new is not None and _differ_in_annotations(old, new):
+            self._queue.add_after(key, BURST_SECONDS)  # our own writes, as a rule
+            return
         lost = old is not None and old.ready and (new is None or not new.ready or new.deleting)
         self._queue.add(key, urgent=lost)
 
@@ -210,6 +214,11 @@ class Interests:
         if not ready_pods.pools and ready_pods.handle is not None:
             self._pods.release(ready_pods.handle)
             del self._ready_pods[ready_pods.handle.reflector.query]
+
+
+def _differ_in_annotations(old: NodeView, new: NodeView) -> bool:
+    """Whether nothing but the annotations of two views of a node differs."""
+    return replace(old, reserved_ipv4=new.reserved_ipv4, reserved_ipv6=new.reserved_ipv6) == new
 
 
 def _serving_node(pod: PodView | None) -> str | None:

@@ -5,7 +5,7 @@ All methods need the shared lock held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, Protocol
 
 from flipop_core.model import Key
@@ -57,9 +57,6 @@ class AddressHolder(Protocol):
 class AddressKind(Protocol):
     """See the module."""
 
-    def values(self) -> Iterable[PoolView]:
-        """Return all resources of this kind, seen as pools."""
-
     def get(self, key: Key) -> AddressHolder | None:
         """Return one resource as it is now, None when there is none."""
 
@@ -98,10 +95,6 @@ class PoolKind:
     def __init__(self, pools: Store[PoolView], objects: ObjectWriter[PoolView]) -> None:
         self._pools = pools
         self._objects = objects
-
-    def values(self) -> Iterable[PoolView]:
-        """Return all pools."""
-        return self._pools.values()
 
     def get(self, key: Key) -> AddressHolder | None:
         """Return one pool."""

@@ -41,6 +41,9 @@ QueueObserver = Callable[[QueueEvent, Key, float], None]
 #: Of each backoff this share is left to chance, so that what failed together does not come back together.
 JITTER = 0.2
 
+#: How long a key waits for news of what went well, and is not urgent: much of it comes together.
+BURST_SECONDS = 0.02
+
 _MAX_DOUBLINGS = 40
 _RANDOM = random.SystemRandom()
 _HEAP_SLACK = 64
