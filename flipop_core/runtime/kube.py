@@ -165,9 +165,10 @@ class _Kubeconfig:
 def _authorization(configuration: Any) -> str:
     if not configuration.api_key and configuration.refresh_api_key_hook is not None:
         configuration.refresh_api_key_hook(configuration)  # without a key the client does not ask for one
-    # By the client's own means: releases differ in the name that the key goes by.
-    value = configuration.auth_settings().get("BearerToken", {}).get("value") or ""
-    return str(value).strip()  # token files end with a line break, which no header may hold
+    # Releases differ in the name that the key goes by, and in 36.0 reading and writing it do.
+    bearer = configuration.auth_settings().get("BearerToken")
+    value = bearer["value"] if bearer else configuration.get_api_key_with_prefix("authorization")
+    return str(value or "").strip()  # token files end with a line break, which no header may hold
 
 
 class _RecordsOfThisThread(logging.Handler):
