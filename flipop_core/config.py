@@ -225,31 +225,25 @@ class Secrets:
         return f"Secrets(<{len(self._values)}>)"
 
 
-class _Kept:
-    """The secrets that providers of this process were built with, those of Secrets in the cluster included."""
+class KeptSecrets:
+    """Secrets that become known one after the other. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: frozenset[str] = frozenset()
-        self.secrets = Secrets()
+        self._secrets = Secrets()
 
-    def add(self, values: Iterable[str]) -> None:
-        """Add some."""
+    def keep(self, values: Iterable[str]) -> None:
+        """Let none of these be shown any more."""
         with self._lock:
-            # No real one is short, and a toy would garble what every other controller of this process says.
+            # No real one is short, and a toy would garble what is said of all else.
             whole = self._values | {value for value in values if len(value) >= _WHOLE_WORD_BELOW}
             if whole != self._values:
-                self._values, self.secrets = whole, Secrets(whole)
+                self._values, self._secrets = whole, Secrets(whole)
 
-
-def keep_secret(values: Iterable[str]) -> None:
-    """Let none of these be shown by `without_secrets`, nor by any log of this process, from now on."""
-    _kept.add(values)
-
-
-def without_secrets(text: str) -> str:
-    """Return ``text`` with ``***`` in place of each value that `keep_secret` was told."""
-    return _kept.secrets.redact(text)
+    def redact(self, text: str) -> str:
+        """Return ``text`` with ``***`` in place of each value."""
+        return self._secrets.redact(text)
 
 
 def redact(text: str, secrets: Secrets) -> str:
@@ -326,6 +320,3 @@ def _default_user_agent() -> str:
         return f"flipop/{importlib.metadata.version('flipop-core')}"
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
         return "flipop"
-
-
-_kept = _Kept()

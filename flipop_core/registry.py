@@ -21,10 +21,10 @@ import pluggy
 
 from flipop_core import hookspecs
 from flipop_core.config import (
+    KeptSecrets,
     Secrets,
     credentials_for,
     endpoint_for,
-    keep_secret,
     missing_credentials,
     redact,
     user_agent_for,
@@ -129,6 +129,8 @@ class ProviderRegistry:
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, timeout_seconds: float = 7.0) -> None:
+        self.secrets = KeptSecrets()
+        """The credentials of all providers that were built, those of Secrets in the cluster included."""
         self._environ = os.environ if environ is None else environ
         self._timeout_seconds = timeout_seconds
         self._lock = threading.RLock()
@@ -300,7 +302,7 @@ class ProviderRegistry:
             user_agent=user_agent_for(factory, self._environ),
             timeout_seconds=self._timeout_seconds,
         )
-        keep_secret(context.credentials.values())
+        self.secrets.keep(context.credentials.values())
         secrets = Secrets(context.credentials.values())
         try:
             provider = factory.build(context)

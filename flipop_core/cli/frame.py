@@ -168,7 +168,8 @@ def load_registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> Pro
     registry.discover()
     factories = [factory for plugin in registry.plugins for factory in plugin.factories]
     ctx.meta[_FACTORIES] = factories
-    configure_logging(debug=settings.debug, quiet=quiet, secrets=Secrets.of_environment(os.environ, factories))
+    secrets = Secrets.of_environment(os.environ, factories)
+    configure_logging(debug=settings.debug, quiet=quiet, secrets=secrets, kept=registry.secrets)
     return registry
 
 

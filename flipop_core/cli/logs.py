@@ -23,7 +23,7 @@ from structlog.processors import StackInfoRenderer, TimeStamper, format_exc_info
 
 from flipop_core.cli.output import escaped_json
 from flipop_core.cli.terminal import uses_colors
-from flipop_core.config import Secrets, without_secrets
+from flipop_core.config import KeptSecrets, Secrets
 from flipop_core.errors import one_line
 
 Style = Literal["auto", "json", "human"]
@@ -33,12 +33,18 @@ _LOGRUS_LEVELS = {"critical": "fatal"}
 
 
 def configure_logging(
-    *, debug: bool = False, quiet: bool = False, style: Style = "auto", secrets: Secrets | None = None
+    *,
+    debug: bool = False,
+    quiet: bool = False,
+    style: Style = "auto",
+    secrets: Secrets | None = None,
+    kept: KeptSecrets | None = None,
 ) -> None:
     """Set up structlog and `logging` for this process; calling it again replaces what it did before.
 
     The level is INFO, DEBUG with ``debug``, else WARNING with ``quiet``; of libraries always WARNING. ``auto`` is
-    ``human`` when standard error is a terminal. ``secrets`` (default: those of the environment) never appear.
+    ``human`` when standard error is a terminal. ``secrets`` (default: those of the environment) never appear, nor does what
+    is ``kept`` by then.
     """
     human = style == "human" or (style == "auto" and sys.stderr.isatty())
     known = secrets if secrets is not None else Secrets.of_environment(os.environ)
@@ -49,7 +55,7 @@ def configure_logging(
             structlog.processors.add_log_level,
             StackInfoRenderer(),
             format_exc_info,
-            _Redactor(known),
+            _Redactor(known, kept if kept is not None else KeptSecrets()),
             *(_human_renderers() if human else (TimeStamper(fmt="iso", utc=True, key="time"), _render_json)),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -109,10 +115,11 @@ def _render_json(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 
 class _Redactor:
-    """Turns an event into plain JSON values, with nothing of ``secrets`` left in them."""
+    """Turns an event into plain JSON values, with nothing of ``secrets`` and of ``kept`` left in them."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, kept: KeptSecrets) -> None:
         self._secrets = secrets
+        self._kept = kept
 
     def __call__(self, _logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
         # An own field called time would be taken for the time of the line.
@@ -130,7 +137,7 @@ class _Redactor:
         return self._redacted(value if isinstance(value, str) else str(value))
 
     def _redacted(self, text: str) -> str:
-        return without_secrets(self._secrets.redact(text))
+        return self._kept.redact(self._secrets.redact(text))
 
 
 class _StandardError:

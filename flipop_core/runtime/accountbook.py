@@ -73,7 +73,13 @@ class AccountBook:
     ) -> None:
         self._registry = registry
         self._context = AccountContext(
-            lock, fence, metrics, clocks.monotonic, clocks.jitter, settings.provider_timeout_seconds
+            lock=lock,
+            fence=fence,
+            metrics=metrics,
+            clock=clocks.monotonic,
+            jitter=clocks.jitter,
+            timeout_seconds=settings.provider_timeout_seconds,
+            redact=registry.secrets.redact,
         )
         self._recheck_seconds = settings.recheck_seconds
         self._queue = queue

@@ -33,7 +33,7 @@ def account_key(ref: AccountRef) -> Key:
 class AccountContext(NamedTuple):
     """What an account works with. ``timeout_seconds`` is how long a call may take.
 
-    ``clock`` gives monotonic seconds, ``jitter`` a factor about 1.
+    ``clock`` gives monotonic seconds, ``jitter`` a factor about 1; ``redact`` takes secrets out of a text.
     """
 
     lock: threading.RLock
@@ -42,6 +42,7 @@ class AccountContext(NamedTuple):
     clock: Callable[[], float]
     jitter: Callable[[], float]
     timeout_seconds: float
+    redact: Callable[[str], str]
 
 
 class Account(Generic[P]):
@@ -58,7 +59,13 @@ class Account(Generic[P]):
         self._jitter = context.jitter
         self._timeout_seconds = context.timeout_seconds
         self._max_workers = max(2, self.capabilities.max_concurrency)
-        self._calls = Calls(name, max_workers=self._max_workers, metrics=context.metrics, clock=context.clock)
+        self._calls = Calls(
+            name,
+            max_workers=self._max_workers,
+            metrics=context.metrics,
+            clock=context.clock,
+            redact=context.redact,
+        )
 
     @property
     def last_gate(self) -> Gate:

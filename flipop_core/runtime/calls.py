@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from typing import TypeVar
 
-from flipop_core.config import without_secrets
 from flipop_core.errors import OutcomeUnknown, ProviderError, Unavailable, one_line
 from flipop_core.loggers import carried_logger, get_logger
 from flipop_core.model import Key
@@ -21,10 +20,22 @@ _log = get_logger(__name__)
 
 
 class Calls:
-    """Runs work side by side, bounded, and times and counts each call of the provider ``name``."""
+    """Runs work side by side, bounded, and times and counts each call of the provider ``name``.
 
-    def __init__(self, name: str, *, max_workers: int, metrics: Metrics, clock: Callable[[], float]) -> None:
+    ``redact`` takes the secrets out of what the provider says.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        max_workers: int,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        redact: Callable[[str], str],
+    ) -> None:
         self._name = name
+        self._redact = redact
         self._metrics = metrics
         self._clock = clock
         self._running: set[Future[None]] = set()
@@ -53,7 +64,7 @@ class Calls:
             result = kind(f"{type(error).__name__} in the provider plugin", provider=self._name, operation=call)
         failed = isinstance(result, ProviderError)
         if isinstance(result, ProviderError):
-            result.message = one_line(without_secrets(result.message))[:_MESSAGE_MAX_LENGTH]  # it goes into conditions
+            result.message = one_line(self._redact(result.message))[:_MESSAGE_MAX_LENGTH]  # it goes into conditions
             # An error may be kept for hours, and would keep with it all that the call had: the provider, an answer.
             result.__cause__ = result.__context__ = result.__traceback__ = None
         self._metrics.provider_call(self._name, call, owner, failed=failed, seconds=self._clock() - started)

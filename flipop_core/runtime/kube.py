@@ -120,6 +120,8 @@ def _kubeconfig_configuration(path: str, context: str | None) -> KubeConfigurati
         name, details = files.context(context)
         with log:
             config.load_kube_config(path, name, configuration)
+        cluster = files.entry("clusters", details.get("cluster")).get("cluster") or {}
+        configuration.proxy = cluster.get("proxy-url") or configuration.proxy  # releases before 37 leave it out
         authorization = _authorization(configuration)
     except Exception as error:  # besides its own, the client raises whatever a malformed file leads to
         raise ConfigError(f"kubeconfig {path}: {error}") from error

@@ -165,7 +165,13 @@ class Verification:
             if now < account.retry_at < float("inf"):
                 self._queue.add_after(key, account.retry_at - now)  # this came earlier, for another reason
             return
-        calls = Calls(account.ref.provider, max_workers=1, metrics=self._metrics, clock=self._clock)
+        calls = Calls(
+            account.ref.provider,
+            max_workers=1,
+            metrics=self._metrics,
+            clock=self._clock,
+            redact=self._registry.secrets.redact,
+        )
         account.calls = calls
         calls.submit(lambda: self._run(key, account, calls, checks))
 

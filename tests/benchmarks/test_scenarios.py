@@ -63,9 +63,11 @@ def by_name(figures: list[Figure]) -> dict[str, float]:
 
 @pytest.mark.parametrize("run", [failover.failover, failover.pod_failover])
 def test_failover(run: Any) -> None:
-    delay, write, move = run(SMALL)
+    delay, write, move, asked, dns = run(SMALL)
     assert delay.median > 0
     assert 0 < write.median < move.median * 1000
+    assert 2 <= asked.median <= 3
+    assert dns.values == (0.0,)
 
 
 def test_mass_failover() -> None:

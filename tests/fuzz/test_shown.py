@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from flipop_core.cli.logs import configure_logging
 from flipop_core.cli.output import as_json, plans_as_text, printable
 from flipop_core.cli.status import print_status
-from flipop_core.config import Secrets, keep_secret, without_secrets
+from flipop_core.config import KeptSecrets, Secrets
 from flipop_core.errors import NotFound, ProviderError
 from flipop_core.model import Key
 from flipop_core.runtime.calls import Calls
@@ -175,8 +175,9 @@ def test_an_events_note_is_one_short_printable_line() -> None:
 
 
 def test_what_a_provider_says_is_one_short_line_without_its_secrets() -> None:
-    keep_secret(["an/issuer+token/0123456789"])
-    calls = Calls("test", max_workers=1, metrics=Metrics(), clock=lambda: 0.0)
+    secrets = KeptSecrets()
+    secrets.keep(["an/issuer+token/0123456789"])
+    calls = Calls("test", max_workers=1, metrics=Metrics(), clock=lambda: 0.0, redact=secrets.redact)
 
     def refuse() -> None:
         raise NotFound(f"{HOSTILE} an/issuer+token/0123456789 an%2Fissuer%2Btoken%2F0123456789 {'x' * 10_000}")
@@ -190,6 +191,7 @@ def test_what_a_provider_says_is_one_short_line_without_its_secrets() -> None:
 
 
 def test_what_is_kept_secret_is_found_in_every_form() -> None:
-    keep_secret(["p@ss/word+0123456789=="])
+    secrets = KeptSecrets()
+    secrets.keep(["p@ss/word+0123456789=="])
     for form in ("p@ss/word+0123456789==", "p%40ss%2Fword%2B0123456789%3D%3D", "cEBzcy93b3JkKzAxMjM0NTY3ODk9PQ=="):
-        assert without_secrets(f"x {form} y") == "x *** y"
+        assert secrets.redact(f"x {form} y") == "x *** y"

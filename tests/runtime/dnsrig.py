@@ -51,7 +51,9 @@ class StepCalls(Calls):
 
 def account_context(fence: Fence, clock: FakeClock) -> AccountContext:
     """Return a context without jitter."""
-    return AccountContext(threading.RLock(), fence, Metrics(CollectorRegistry()), clock, lambda: 1.0, TIMEOUT_SECONDS)
+    return AccountContext(
+        threading.RLock(), fence, Metrics(CollectorRegistry()), clock, lambda: 1.0, TIMEOUT_SECONDS, str
+    )
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Cluster:
             account_context(self.fence, self.clock),
             wake=self.queue.add,
         )
-        calls = StepCalls("memory", max_workers=1, metrics=Metrics(CollectorRegistry()), clock=self.clock)
+        calls = StepCalls("memory", max_workers=1, metrics=Metrics(CollectorRegistry()), clock=self.clock, redact=str)
         calls.pending = self.calls
         self.account._calls.close(0.0)
         self.account._calls = calls

@@ -52,7 +52,7 @@ class Rig:
         )
         self.account.close(0.0)
         self.pending: list[Any] = []
-        calls = StepCalls("memory", max_workers=1, metrics=Metrics(CollectorRegistry()), clock=self.clock)
+        calls = StepCalls("memory", max_workers=1, metrics=Metrics(CollectorRegistry()), clock=self.clock, redact=str)
         calls.pending = self.pending
         self.account._calls = calls
 
