@@ -43,8 +43,8 @@ def configure_logging(
     """Set up structlog and `logging` for this process; calling it again replaces what it did before.
 
     The level is INFO, DEBUG with ``debug``, else WARNING with ``quiet``; of libraries always WARNING. ``auto`` is
-    ``human`` when standard error is a terminal. ``secrets`` (default: those of the environment) never appear, nor does what
-    is ``kept`` by then.
+    ``human`` when standard error is a terminal. ``secrets`` (default: those of the environment) never appear, nor does
+    what is ``kept`` by then.
     """
     human = style == "human" or (style == "auto" and sys.stderr.isatty())
     known = secrets if secrets is not None else Secrets.of_environment(os.environ)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from typing import TypeVar
 
@@ -72,11 +72,18 @@ class Calls:
 
     def close(self, timeout_seconds: float) -> bool:
         """Start nothing more and wait for the calls under way. Return whether all have ended."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        return not wait_futures(list(self._running), timeout=timeout_seconds).not_done
+        return shut_down(self._executor, self._running, timeout_seconds)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception:
             _log.exception("defect in handling a provider's answer", provider=self._name)
+
+
+def shut_down(executor: Executor, running: Collection[Future[None]], timeout_seconds: float) -> bool:
+    """Start nothing more on ``executor`` and wait for what is ``running``. Return whether all of it has ended."""
+    executor.shutdown(wait=False, cancel_futures=True)
+    # One that was cancelled before it was begun never becomes done for `wait`, and may not be out of `running` yet.
+    begun = [future for future in tuple(running) if not future.cancelled()]
+    return not wait_futures(begun, timeout=timeout_seconds).not_done

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_futures
 from typing import Any
 
 from flipop_core.errors import ClusterError, ClusterUnavailable, FlipopError
 from flipop_core.loggers import carried_logger, get_logger
 from flipop_core.model import Key
+from flipop_core.runtime.calls import shut_down
 from flipop_core.runtime.leader import Fence
 from flipop_core.runtime.metrics import Metrics
 from flipop_core.runtime.workqueue import WorkQueue
@@ -94,8 +94,7 @@ class Writer:
 
     def close(self, timeout_seconds: float) -> bool:
         """Start nothing more and wait for the writes under way. Return whether all have ended."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        return not wait_futures(list(self._calls), timeout=timeout_seconds).not_done
+        return shut_down(self._executor, self._calls, timeout_seconds)
 
 
 def merge_difference(old: Any, new: Any) -> dict[str, Any]:
