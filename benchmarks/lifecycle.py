@@ -29,6 +29,7 @@ def cold_start(options: Options) -> list[Figure]:
                 received = _assigns(running, controller, 1)
                 calls.append(received[0] - controller.started)
                 reads.append(running.cloud.calls(controller.started)[0].time - controller.started)
+                all_assigned(running, controller, 1)  # the status may still be that of the process before
                 running.wait_settled(controller, POOL, 1)
     return [
         Figure("process start → assign call received", "s", tuple(calls)),
