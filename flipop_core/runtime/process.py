@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from contextlib import closing
 from importlib.metadata import version
@@ -27,6 +28,8 @@ def run_controller(settings: Settings, registry: ProviderRegistry, stop: threadi
             api, registry, settings, namespace=settings.namespace or api.namespace, elect=settings.leader_election
         )
         manager.start()
+        gc.freeze()  # what was imported stays, and no collection need look at it while an address waits to be moved
+        gc.enable()
         _log.info("started", version=version("flipop-core"), metrics_port=manager.server_port)
         give_back_after(lambda: sum(each.list_count for each in manager.interests.reflectors()), stop.wait)
         clean = manager.stop(settings.stop_timeout_seconds)

@@ -11,6 +11,7 @@ import gzip
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from flipop_core.runtime.history import History
@@ -71,7 +72,6 @@ class StatusPage:
         self._facts = facts
         self._monotonic = monotonic
         self._wall = wall
-        self._renderer = Renderer()
         self._static = {f"/{name}": file for name, file in static_files().items()}
         self._answers: Mapping[str, Callable[[dict[str, Any], _Made], _Body]] = {
             "/": self._document,
@@ -80,6 +80,11 @@ class StatusPage:
         }
         self._making = threading.Lock()
         self._made: _Made | None = None
+
+    @cached_property
+    def _renderer(self) -> Renderer:
+        """Made for the first page: most processes are asked for metrics alone. `_making` is held then."""
+        return Renderer()
 
     @property
     def paths(self) -> frozenset[str]:

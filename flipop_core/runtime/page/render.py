@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from flipop_core.runtime.page import words
 from flipop_core.runtime.page.model import Page
@@ -30,9 +29,11 @@ class StaticFile(NamedTuple):
 
 
 class Renderer:
-    """Renders pages. Thread-safe. The templates are read and compiled at once, so that a missing one is found early."""
+    """Renders pages. Thread-safe. The templates are read and compiled at once."""
 
     def __init__(self) -> None:
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # not at the start of each process
+
         environment = Environment(
             loader=PackageLoader(_PACKAGE), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=False
         )
