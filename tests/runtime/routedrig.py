@@ -291,6 +291,8 @@ class RoutedRig:
     def _check_still_reached(self, cloud: InMemoryCloud, before: set[tuple[str, str]], cause: str) -> None:
         records, reached = cloud.records(), self._reached(cloud)
         for address, provider_id in before - reached:
+            if not self._served_at(address):
+                continue  # its deletion has begun meanwhile
             if address in records and records[address].provider_id == provider_id:
                 self.breaches.append(f"{address} on {provider_id} cut off by {cause}")
 
