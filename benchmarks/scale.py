@@ -9,6 +9,7 @@ from benchmarks.churn import UPDATES_PER_SECOND, change_pods, pod_names
 from benchmarks.figures import Figure, Options
 from benchmarks.lifecycle import all_assigned
 from benchmarks.stage import stage
+from flipop_core.runtime.events import PER_SECOND
 
 PODS_PER_NODE = 10
 ADDRESSES_PER_POOL = 20
@@ -32,6 +33,8 @@ def scale(options: Options) -> list[Figure]:
             at_end = controller.usage()
             time.sleep(_SETTLED_SECONDS)
             settled = controller.usage()
+            # Two events of each assignment are told at a pace, and are no part of what churn costs.
+            time.sleep(2 * pools * each / PER_SECOND)
             names = pod_names(count, PODS_PER_NODE)
             cpu = change_pods(running, controller, names, UPDATES_PER_SECOND, options.churn_seconds)
     name = f"{count:,} nodes, {count * PODS_PER_NODE:,} pods, {pools} pools, {pools * each} IPs"
