@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 import sys
@@ -39,9 +40,11 @@ class Controller:
         self.error: Exception | None = None
         self.signals: Sequence[int] = ()
         self.stopped = False
+        self.collected = True
 
     def run_controller(self, settings: Settings, registry: ProviderRegistry, stop: threading.Event) -> int:
         self.settings, self.registry, self.runs = settings, registry, self.runs + 1
+        self.collected = gc.isenabled()
         if self.error is not None:
             raise self.error
         for number in self.signals:

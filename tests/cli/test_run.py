@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import threading
@@ -19,6 +20,15 @@ class TestRun:
         result = invoke()
         assert (result.exit_code, controller.runs) == (0, 1)
         assert controller.settings == Settings()
+
+    @pytest.mark.parametrize("error", [None, ConfigError("no cluster")])
+    def test_nothing_is_collected_until_the_controller_runs(
+        self, controller: Controller, error: ConfigError | None
+    ) -> None:
+        controller.error = error
+        invoke("run")
+        assert not controller.collected
+        assert gc.isenabled()
 
     @pytest.mark.parametrize("command", [[], ["run"]])
     def test_the_flags_of_the_original(self, controller: Controller, command: list[str]) -> None:
