@@ -6,7 +6,7 @@ import base64
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flipop_core.cluster import PODS, ROUTED_IP_ISSUERS, ROUTED_IPS, SECRETS, SERVICES, ResourceType
 from flipop_core.config import Settings
@@ -41,6 +41,15 @@ class ShiftedClocks(Clocks, frozen=True):
 
     def monotonic(self) -> float:
         return time.monotonic() + self.shift[-1]
+
+
+class _Reached(NamedTuple):
+    """A RoutedIP whose service can be reached by its address."""
+
+    address: str
+    provider_id: str
+    name: str
+    ports: list[int]
 
 
 class RoutedRig:
@@ -288,22 +297,24 @@ class RoutedRig:
         vars(cloud)["assign"] = guarded_assign
         vars(firewalls).update(remove_rules=guarded_rules, remove_nodes=guarded_nodes)
 
-    def _check_still_reached(self, cloud: InMemoryCloud, before: set[tuple[str, str]], cause: str) -> None:
-        records, reached = cloud.records(), self._reached(cloud)
-        for address, provider_id in before - reached:
-            if not self._served_at(address):
-                continue  # its deletion has begun meanwhile
-            if address in records and records[address].provider_id == provider_id:
-                self.breaches.append(f"{address} on {provider_id} cut off by {cause}")
+    def _check_still_reached(self, cloud: InMemoryCloud, before: list[_Reached], cause: str) -> None:
+        records = cloud.records()
+        for each in before:
+            if (each.name, each.ports) not in self._served_at(each.address):
+                continue  # the test has changed its service meanwhile, or begun to delete it
+            record = records.get(each.address)
+            stays = record is not None and record.provider_id == each.provider_id
+            if stays and not self._admitted(cloud, each.provider_id, each.ports):
+                self.breaches.append(f"{each.address} on {each.provider_id} cut off by {cause}")
 
-    def _reached(self, cloud: InMemoryCloud) -> set[tuple[str, str]]:
-        """Return the addresses, with their nodes, of RoutedIPs that stay, as far as traffic comes in."""
-        return {
-            (record.address, record.provider_id)
+    def _reached(self, cloud: InMemoryCloud) -> list[_Reached]:
+        """Return where traffic comes in for RoutedIPs that stay."""
+        return [
+            _Reached(record.address, record.provider_id, name, ports)
             for record in cloud.records().values()
-            for _, ports in self._served_at(record.address)
+            for name, ports in self._served_at(record.address)
             if record.provider_id is not None and self._admitted(cloud, record.provider_id, ports)
-        }
+        ]
 
     def _served_at(self, address: str) -> list[tuple[str, list[int]]]:
         """Return the RoutedIPs that have the address and stay, with the ports of their services."""
