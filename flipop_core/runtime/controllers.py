@@ -68,6 +68,9 @@ from flipop_core.runtime.reporting import Reporter
 from flipop_core.runtime.workqueue import BURST_SECONDS, WorkQueue
 from flipop_core.runtime.writer import FENCED_SECONDS, Writer, retry_write
 
+HEAD_START_SECONDS = 0.01
+"""How long writes to the Kubernetes API wait for calls of the same reconcile, for whose CPU they would compete."""
+
 _log = get_logger(__name__)
 
 
@@ -174,8 +177,17 @@ class AddressController:
             node_lost_at=self._interests.node_lost_at,
             wall=self._clocks.wall(),
         )
-        self._act(holder, account, observed, plan)
+        self._reporter.events.learn(observed, plan)
+        self._read(account, key, plan)
+        begun = [
+            self._begin(observed, account, action) for action in plan.actions if isinstance(action, ProviderAction)
+        ]
         holder.act(proposal.made)
+        if any(begun):
+            # Traffic waits for these calls alone: what is to be written comes when they are on their way.
+            self._queue.add_after(key, HEAD_START_SECONDS)
+            return
+        self._write(holder, observed, plan)
         self._reporter.report(holder, account, observed, plan)
         self._history.hold(key, plan.holds)
         if any(hold.reason == reasons.NO_FREE_NODE for hold in plan.holds):
@@ -230,12 +242,29 @@ class AddressController:
 
     # -- act ---------------------------------------------------------------------------------------------------------
 
-    def _act(self, holder: AddressHolder, account: IPAccount, observed: PoolObservation, plan: Plan) -> None:
-        key = holder.pool.key
+    def _read(self, account: IPAccount, key: Key, plan: Plan) -> None:
         if plan.reread_all:
             account.read_all(key)
         elif plan.reread:
             account.read(key, plan.reread)
+
+    def _begin(self, observed: PoolObservation, account: IPAccount, action: ProviderAction) -> bool:
+        key = observed.key
+        if isinstance(action, FindCreated):
+            # Begun when the pool was in another region, perhaps: there it is to be looked for.
+            account = self._accounts.beside(account, action.request.region)
+        if not account.start(action, key):
+            return False
+        _log.info("action", pool=f"{key.namespace}/{key.name}", action=action.summary, account=str(account.ref))
+        memory = self._memories.get(key, PoolMemory())
+        if isinstance(action, CreateAddress) and memory.creation is not None:
+            self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
+        self._moves.started(observed, action, self._clocks.monotonic())
+        self._history.explain(observed, action)
+        return True
+
+    def _write(self, holder: AddressHolder, observed: PoolObservation, plan: Plan) -> None:
+        key = holder.pool.key
         for action in plan.actions:
             match action:
                 case RecordLedger():
@@ -246,22 +275,6 @@ class AddressController:
                     seen = observed.nodes.get(action.node)
                     if not self._annotator.submit(action, seen, partial(self._annotated, key, action)):
                         self._remember_annotated(key, action, done=False)
-                case FindCreated():
-                    # Begun when the pool was in another region, perhaps: there it is to be looked for.
-                    self._start(observed, self._accounts.beside(account, action.request.region), action)
-                case _:
-                    self._start(observed, account, action)
-
-    def _start(self, observed: PoolObservation, account: IPAccount, action: ProviderAction) -> None:
-        key = observed.key
-        if not account.start(action, key):
-            return
-        _log.info("action", pool=f"{key.namespace}/{key.name}", action=action.summary, account=str(account.ref))
-        memory = self._memories.get(key, PoolMemory())
-        if isinstance(action, CreateAddress) and memory.creation is not None:
-            self._memories[key] = replace(memory, creation=replace(memory.creation, phase="sent"))
-        self._moves.started(observed, action, self._clocks.monotonic())
-        self._history.explain(observed, action)
 
     def _write_ledger(self, holder: AddressHolder, action: RecordLedger) -> None:
         pool = holder.pool

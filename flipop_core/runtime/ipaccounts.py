@@ -172,9 +172,9 @@ class IPAccount(Account[IPProvider]):
             self._calls.submit(self._begun.popleft())
 
     def _run(self, action: ProviderAction, verb: Verb, owner: Key, address: str, term: int) -> None:
-        with self._lock:
-            is_open = self._is_open(action, verb)  # it may have been closed since this was begun
-        outcome = self._call(action, owner, term) if is_open else None
+        # A gate may have been closed since this was begun. Each is replaced as a whole, so this needs no lock, which a
+        # reconcile may have for milliseconds.
+        outcome = self._call(action, owner, term) if self._is_open(action, verb) else None
         with self._lock:
             self._adapt(outcome)
             operation = self.operations.pop(address)

@@ -52,7 +52,6 @@ class Reporter:
     def report(self, holder: AddressHolder, account: IPAccount, before: PoolObservation, plan: Plan) -> None:
         """Report on a resource that ``plan`` is being carried out for, and keep its record sets."""
         pool = holder.pool
-        self.events.learn(before, plan)
         observed = replace(
             before,
             operations=dict(account.operations),
