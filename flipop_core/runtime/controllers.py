@@ -143,6 +143,7 @@ class AddressController:
         self._memories = memories
         self._generations: dict[Key, int] = {}
         self._waiting: set[Key] = set()
+        self._unreported: set[Key] = set()
 
     # -- reconcile ---------------------------------------------------------------------------------------------------
 
@@ -182,12 +183,15 @@ class AddressController:
         begun = [
             self._begin(observed, account, action) for action in plan.actions if isinstance(action, ProviderAction)
         ]
-        holder.act(proposal.made)
-        if any(begun):
+        if any(begun) and key not in self._unreported:
             # Traffic waits for these calls alone: what is to be written comes when they are on their way.
+            holder.act(proposal.made)
+            self._unreported.add(key)
             self._queue.add_after(key, HEAD_START_SECONDS)
             return
+        self._unreported.discard(key)
         self._write(holder, observed, plan)
+        holder.act(proposal.made)
         self._reporter.report(holder, account, observed, plan)
         self._history.hold(key, plan.holds)
         if any(hold.reason == reasons.NO_FREE_NODE for hold in plan.holds):
@@ -238,6 +242,7 @@ class AddressController:
         self._failovers.drop(key)
         self._kinds[key.kind].forget(key)
         self._waiting.discard(key)
+        self._unreported.discard(key)
         self._reporter.forget(key)
 
     # -- act ---------------------------------------------------------------------------------------------------------

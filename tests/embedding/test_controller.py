@@ -179,6 +179,7 @@ class TestLoggers:
         assert {record.filename for record in records} >= {"embedding.py", "verification.py"}
 
     def test_without_one_it_is_structlog_as_it_is_set_up(self, site: Site) -> None:
+        structlog.reset_defaults()  # a command run before may have set a level
         with (
             structlog.testing.capture_logs() as lines,
             Controller(site.registry, kubernetes=site.cluster, settings=ALONE),

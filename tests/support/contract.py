@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 import yaml
@@ -34,6 +35,12 @@ class Request:
         self.parameters = RequestParameters(
             query=ImmutableMultiDict(parse_qsl(query, keep_blank_values=True)), header=Headers(dict(headers))
         )
+
+    def at(self, path: str) -> Self:
+        """Return the same request of another path."""
+        other = copy.copy(self)
+        other.path = path
+        return other
 
 
 class Response:

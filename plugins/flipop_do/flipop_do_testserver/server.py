@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from flipop_do_testserver import formerpaths
 from flipop_do_testserver.account import Account, ApiError, Settings
 from flipop_do_testserver.api import Api
 from flipop_do_testserver.calls import NOT_FOUND, Call
@@ -61,6 +62,15 @@ class DigitalOceanServer(APIServer[DigitalOceanFault]):
 
     def answer(self, request: Request, query: str, headers: Mapping[str, str]) -> Reply:
         """Return the answer that the API gives. It has its effect."""
+        present = formerpaths.to_present(request)
+        if present is None:
+            return self._answer(request, query, headers)
+        reply = self._answer(present, query, headers)
+        body = json.dumps(reply.body).encode() if reply.body is not None else b""
+        self.check(present, reply, {"content-type": self.content_type}, body)
+        return formerpaths.to_former(reply)
+
+    def _answer(self, request: Request, query: str, headers: Mapping[str, str]) -> Reply:
         token = headers.get("authorization", "").removeprefix("Bearer ").strip()
         if not token or self.settings.token not in {"", token}:
             return _error(ApiError(401, "Unable to authenticate you"))

@@ -31,8 +31,9 @@ def region(slug: str) -> dict[str, Any]:
 
 def droplet(droplet_id: int, name: str, region_slug: str, addresses: list[str]) -> dict[str, Any]:
     """Return the droplet; ``addresses`` are the reserved IPs it holds."""
-    private = f"10.{droplet_id >> 16 & 255}.{droplet_id >> 8 & 255}.{droplet_id & 255}"
-    ipv4 = [_network(private, "private"), *(_network(address, "public") for address in addresses if ":" not in address)]
+    host = f"{droplet_id >> 16 & 255}.{droplet_id >> 8 & 255}.{droplet_id & 255}"
+    own = [_network(f"10.{host}", "private"), _network(f"100.{host}", "public")]
+    ipv4 = [*own, *(_network(address, "public") for address in addresses if ":" not in address)]
     ipv6 = [_ipv6_network(address) for address in addresses if ":" in address]
     return {
         "id": droplet_id,

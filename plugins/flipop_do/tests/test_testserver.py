@@ -80,6 +80,23 @@ def test_every_path_answers_as_documented(server: DigitalOceanServer) -> None:
     assert server.violations == []
 
 
+def test_addresses_answer_to_their_former_name(server: DigitalOceanServer) -> None:
+    droplet = server.account.add_droplet()
+    url = f"{server.url}/v2/floating_ips"
+    status, created, _ = ask(url, "POST", {"region": "nyc3"})
+    ip = created["floating_ip"]["ip"]
+    assert status == 202
+    status, begun, _ = ask(f"{url}/{ip}/actions", "POST", {"type": "assign", "droplet_id": droplet})
+    assert (status, begun["action"]["resource_type"]) == (201, "floating_ip")
+    assert ask(f"{url}/{ip}/actions/{begun['action']['id']}")[0] == 200
+    assert ask(f"{url}/{ip}")[1]["floating_ip"]["droplet"]["id"] == droplet
+    assert [item["ip"] for item in ask(url)[1]["floating_ips"]] == [ip]
+    assert server.violations == []
+    assert ask(f"{url}/{ip}/actions", "POST", {"type": "assign"})[0] == 400
+    assert ask(f"{url}/{ip}/elsewhere")[0] == 404
+    assert len(server.violations) == 2
+
+
 def test_every_ipv6_path_answers_as_documented(server: DigitalOceanServer) -> None:
     droplet = server.account.add_droplet()
     url = f"{server.url}/v2/reserved_ipv6"
