@@ -249,6 +249,8 @@ def on(cluster: ControlPlane, options: Options) -> Iterator[Stage]:
         cloud.warm_up()
         for name in ("crds.yaml", "rbac.yaml"):
             cluster.apply(REPOSITORY / "deploy" / name)
+        if options.controller:
+            cluster.apply(REPOSITORY / "benchmarks" / "rbac-other.yaml")
         for kind in ("FloatingIPPool", "NodeDNSRecordSet"):
             wait_for(partial(_is_listed, cluster, kind), 30.0, f"{kind} in the API server's list of resources")
         yield Stage(cluster, cloud, directory, watchdog, stack, options)

@@ -137,7 +137,7 @@ def _without_flag_values(params: Iterable[click.Parameter], args: Sequence[str])
 
 def _log_defect(message: str) -> None:
     """Log the exception at hand with its traceback, through the redaction of all logs."""
-    import structlog
+    from flipop_core.cli.structured import structlog
 
     if not structlog.is_configured():
         from flipop_core.cli.logs import configure_logging
@@ -175,7 +175,7 @@ def load_registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> Pro
 
 def load_usable_registry(ctx: click.Context, settings: Settings, *, quiet: bool) -> ProviderRegistry:
     """Load the plugins; log which failed, and if none has its credentials. Raises ConfigError when there is none."""
-    import structlog
+    from flipop_core.cli.structured import structlog
 
     log = structlog.get_logger(__name__)
     registry = load_registry(ctx, settings, quiet=quiet)

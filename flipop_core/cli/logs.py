@@ -17,11 +17,8 @@ import threading
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
 
-import structlog
-from structlog.dev import ConsoleRenderer, plain_traceback
-from structlog.processors import StackInfoRenderer, TimeStamper, format_exc_info
-
 from flipop_core.cli.output import escaped_json
+from flipop_core.cli.structured import structlog
 from flipop_core.cli.terminal import uses_colors
 from flipop_core.config import KeptSecrets, Secrets
 from flipop_core.errors import one_line
@@ -53,10 +50,10 @@ def configure_logging(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
-            StackInfoRenderer(),
-            format_exc_info,
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.format_exc_info,
             _Redactor(known, kept if kept is not None else KeptSecrets()),
-            *(_human_renderers() if human else (TimeStamper(fmt="iso", utc=True, key="time"), _render_json)),
+            *(_human_renderers() if human else _json_renderers()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_StandardError,
@@ -83,10 +80,15 @@ def _thread_ended(args: threading.ExceptHookArgs) -> None:
     structlog.get_logger(__name__).critical("a thread ended by an exception", thread=name, exc_info=error)
 
 
+def _json_renderers() -> tuple[structlog.typing.Processor, ...]:
+    return structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"), _render_json
+
+
 def _human_renderers() -> tuple[structlog.typing.Processor, ...]:
     # Exceptions are plain text by now; the default formatter would show local variables, which may hold a credential.
-    renderer = ConsoleRenderer(colors=uses_colors(sys.stderr), exception_formatter=plain_traceback)
-    return TimeStamper(fmt="%H:%M:%S", utc=False), _printable, renderer
+    plain = structlog.dev.plain_traceback
+    renderer = structlog.dev.ConsoleRenderer(colors=uses_colors(sys.stderr), exception_formatter=plain)
+    return structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _printable, renderer
 
 
 def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
+from flipop_core.cli.structured import structlog
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
