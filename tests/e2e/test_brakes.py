@@ -12,6 +12,7 @@ def test_paused_nothing_moves_and_nothing_is_published(running: World) -> None:
     world.pool(desiredIPs=1, dnsRecordSet=zone.spec())
     (address,) = world.until_active(1)
     until_values(world, zone, [address])
+    world.until_at_rest(0.5)  # the answer to the last call is part of what is compared
     calls = world.mutations()
     world.change(paused=True, desiredIPs=2, dnsRecordSet={"recordName": "other"})
     world.until_reason("Paused")
