@@ -40,6 +40,7 @@ _LOG = get_logger(__name__)
 
 _STOP_SECONDS = 0.4
 _BRIEF_WATCH_SECONDS = 1.0
+_WHOLE_WATCH = 0.9  # of the time it was asked for; one that ends sooner may have been ended by a server that goes away
 _LONGEST_BACKOFF_SECONDS = 2.0  # an API server that comes back is followed again by then
 _LONGEST_RETRY_AFTER_SECONDS = 60.0
 _LONGEST_ABSENCE_SECONDS = 60.0  # between two looks for a resource that need not be there
@@ -106,6 +107,7 @@ class Reflector(Generic[T]):
         self._backoff = backoff or Backoff(most_seconds=_LONGEST_BACKOFF_SECONDS)
         self._turns = turns if turns is not None else nullcontext()
         self._listed_anew = False  # because of a lost history, with no event since
+        self._proven = False  # the API server has shown, since the last failure, that its history goes as far as ours
         self._resource_version = ""
         self._paged = True
         self._lock = threading.Lock()
@@ -179,7 +181,7 @@ class Reflector(Generic[T]):
             return
         self.store.replace(views, _number(listed), undecodable)
         self._resource_version = listed
-        self._paged = True
+        self._proven = self._paged = True
         self.list_count += 1
 
     def _read_page(
@@ -232,6 +234,7 @@ class Reflector(Generic[T]):
                 self._contact()
                 self._take(event)
                 silent = False
+                self._proven = True
                 self._backoff.reset()
                 self._listed_anew = False
         finally:
@@ -246,11 +249,13 @@ class Reflector(Generic[T]):
         if seconds < min(_BRIEF_WATCH_SECONDS, self._watch_seconds):
             raise ClusterUnavailable("the watch ended as soon as it had begun")
         # It may just be a quiet cluster. But to a watch that begins in the future, as after a backup was restored, the
-        # API server says nothing either, until the new history has caught up.
-        page = self._api.list_page(Query(self.query.resource, self.query.namespace), limit=1)
-        self._contact()
-        if _number(page.resource_version) < _number(self._resource_version):
-            raise Expired(f"resourceVersion {self._resource_version} is ahead of {page.resource_version}")
+        # API server says nothing either, until the new history has caught up. It was away before that.
+        if not self._proven or seconds < _WHOLE_WATCH * self._watch_seconds:
+            page = self._api.list_page(Query(self.query.resource, self.query.namespace), limit=1)
+            self._contact()
+            if _number(page.resource_version) < _number(self._resource_version):
+                raise Expired(f"resourceVersion {self._resource_version} is ahead of {page.resource_version}")
+            self._proven = True
         self._backoff.reset()
         self._listed_anew = False
 
@@ -284,6 +289,7 @@ class Reflector(Generic[T]):
     def _recover(self, error: ClusterError) -> None:
         """Settle how to go on after ``error``, and wait as long as that asks for."""
         self.restarts += 1
+        self._proven = False
         if isinstance(error, Expired):
             self._log.info("the API server no longer has the history: listing again", reason=str(error))
             self._resource_version = ""

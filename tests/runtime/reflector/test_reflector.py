@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -211,6 +212,37 @@ def test_a_restored_backup_is_noticed(api: InMemoryKubeAPI, start: Start, change
     api.add_node("e")
     wait_for(lambda: names(reflector) == ["a", "e"])
     settled(api, reflector)
+
+
+def test_a_quiet_cluster_is_asked_only_after_a_failure_whether_it_is_just_quiet(start: Start) -> None:
+    class Untold(InMemoryKubeAPI):
+        """Ends its watches without a bookmark, as an API server does when nothing has happened anywhere."""
+
+        def watch(self, query: Query, *, resource_version: str, timeout_seconds: int = 25) -> Watch:
+            watch = super().watch(query, resource_version=resource_version, timeout_seconds=timeout_seconds)
+            return WithoutBookmarks(watch)
+
+    api = Untold()
+    reflector = start(server=api, watch_seconds=0.05)
+    wait_for(lambda: api.calls["watch", "nodes"] >= 8)
+    assert api.calls["list", "nodes"] == 1
+    api.fail_next("watch", NODES, BROKEN)
+    wait_for(lambda: reflector.restarts == 1)
+    before = api.calls["watch", "nodes"]
+    wait_for(lambda: api.calls["watch", "nodes"] >= before + 4)
+    assert api.calls["list", "nodes"] == 2
+    assert reflector.list_count == 1
+
+
+class WithoutBookmarks:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        return (event for event in self._watch if event.type != "BOOKMARK")
+
+    def close(self) -> None:
+        self._watch.close()
 
 
 def test_watches_that_end_at_once_are_not_opened_in_a_hurry(api: InMemoryKubeAPI, start: Start) -> None:
