@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -96,7 +97,8 @@ class StatusServer:
     def close(self) -> None:
         """Stop serving."""
         # On the server's own thread: closed from here, its loop may sleep a whole second more.
-        self._server.trigger.pull_trigger(self._shut)
+        with suppress(OSError):  # a loop that was awake may have closed itself before it is to be woken
+            self._server.trigger.pull_trigger(self._shut)
         self._server.task_dispatcher.shutdown()
         self._thread.join(5.0)
 
