@@ -7,15 +7,17 @@ and need not load rich's sixty modules whenever it starts: a tenth of the time u
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-_HIDE = "rich" not in sys.modules and "structlog" not in sys.modules
+_MODULES: dict[str, Any] = sys.modules
+_HIDE = not {"rich", "structlog"} & _MODULES.keys()
 
 if _HIDE:
-    sys.modules["rich"] = None  # type: ignore[assignment]  # the import system's mark for what is not to be found
+    _MODULES["rich"] = None  # the import system's mark for what is not to be found
 try:
     import structlog
 finally:
     if _HIDE:
-        del sys.modules["rich"]
+        del _MODULES["rich"]
 
 __all__ = ["structlog"]

@@ -249,7 +249,8 @@ class Reflector(Generic[T]):
         if seconds < min(_BRIEF_WATCH_SECONDS, self._watch_seconds):
             raise ClusterUnavailable("the watch ended as soon as it had begun")
         # It may just be a quiet cluster. But to a watch that begins in the future, as after a backup was restored, the
-        # API server says nothing either, until the new history has caught up. It was away before that.
+        # API server says nothing either, until the new history has caught up. It was away before,
+        # which broke the watch or ended it early.
         if not self._proven or seconds < _WHOLE_WATCH * self._watch_seconds:
             page = self._api.list_page(Query(self.query.resource, self.query.namespace), limit=1)
             self._contact()

@@ -83,6 +83,17 @@ class TestUsage:
 
     def test_the_command_is_quick_to_import(self) -> None:
         heavy = {"kubernetes", "pydo", "rich", "structlog", "prometheus_client", "yaml", "urllib3", "asyncio"}
-        code = f"import sys, flipop_core.cli; print(sorted({heavy} & set(sys.modules)))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout == "[]\n"
+        assert loaded("import flipop_core.cli", heavy) == "[]\n"
+
+    def test_a_start_loads_neither_rich_nor_an_sdk_and_rich_can_be_loaded_later(self) -> None:
+        started = "import flipop_core.cli.logs, flipop_core.cli.stopping, flipop_core.runtime.process"
+        not_needed = {"rich", "pygments", "pydo", "boto3", "cloudflare", "kubernetes"}
+        later = "import rich.console; print(rich.console.Console)"
+        assert loaded(started, not_needed, later) == "[]\n<class 'rich.console.Console'>\n"
+
+
+def loaded(imports: str, names: set[str], then: str = "") -> str:
+    """Return which of ``names`` the statement has loaded in a new process, and what ``then`` prints there."""
+    code = f"{imports}; import sys; print(sorted({names} & set(sys.modules))); {then}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout

@@ -81,6 +81,13 @@ class TestProcess:
         line = json.loads(stderr)
         assert (process.returncode, line["level"], line["signal"]) == (0, "info", number.name)
 
+    def test_a_signal_that_comes_doubled_is_one(self, processes: list[subprocess.Popen[str]]) -> None:
+        process = start(processes, clean=True)
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            process.send_signal(number)
+        _, stderr = process.communicate(timeout=20)
+        assert (process.returncode, len(stderr.splitlines())) == (0, 1)
+
     def test_a_second_signal_ends_it_at_once(self, processes: list[subprocess.Popen[str]]) -> None:
         process = start(processes, clean=False)
         assert process.stderr is not None

@@ -88,6 +88,7 @@ def test_a_second_term_signal_ends_the_process_at_once(world: World) -> None:
     world.until(lambda: world.cloud.journal.entries("POST"), "a creation in flight")
     controller.terminate()
     controller.await_line(msg="stopping: a second signal exits at once")
+    time.sleep(0.1)
     controller.terminate()
     assert controller.await_exit(2.0) == 1
 

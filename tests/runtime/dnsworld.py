@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from flipop_core.cluster import FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS, NODES, ResourceType
@@ -178,3 +179,14 @@ class World:
             if now != seen:
                 seen, since = now, time.monotonic()
             time.sleep(0.01)
+
+
+@contextmanager
+def running(nodes: int) -> Iterator[World]:
+    """Run a controller on a cluster of so many nodes, to the end of the block."""
+    world = World()
+    world.nodes(nodes)
+    world.start()
+    yield world
+    world.cloud.faults.clear()
+    world.stop()

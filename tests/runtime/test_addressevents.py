@@ -9,16 +9,13 @@ import pytest
 from flipop_core.cluster import EVENTS, FLOATING_IP_POOLS, NODE_DNS_RECORD_SETS
 from flipop_core.errors import Rejected
 
-from .dnsworld import World
+from .dnsworld import World, running
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(3)
-    made.start()
-    yield made
-    made.stop()
+    with running(3) as made:
+        yield made
 
 
 def test_changes_of_a_record_set_are_told_and_those_of_its_registry_are_not(world: World) -> None:

@@ -21,16 +21,13 @@ from flipop_core.runtime.sharing import Handle
 from flipop_core.runtime.workqueue import WorkQueue
 from tests.plan.builders import KEY, NOW, A, B, observe
 
-from .dnsworld import World
+from .dnsworld import World, running
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(4)
-    made.start()
-    yield made
-    made.stop()
+    with running(4) as made:
+        yield made
 
 
 def ready(world: World, **pool: Any) -> tuple[str, ...]:

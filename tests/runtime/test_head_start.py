@@ -9,17 +9,14 @@ import pytest
 
 from flipop_core.runtime import controllers
 
-from .dnsworld import World
+from .dnsworld import World, running
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(controllers, "HEAD_START_SECONDS", 1.0)
-    made = World()
-    made.nodes(4)
-    made.start()
-    yield made
-    made.stop()
+    with running(4) as made:
+        yield made
 
 
 def test_an_address_is_moved_before_anything_is_written_and_reported_on_while_the_call_lasts(world: World) -> None:

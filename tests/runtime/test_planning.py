@@ -15,7 +15,7 @@ from flipop_core.runtime.manager import Manager
 from flipop_core.runtime.planning import _Plans
 from flipop_core.testing.providers import in_memory_factories
 
-from .dnsworld import World
+from .dnsworld import World, running
 
 N1, N2 = "203.0.113.1", "203.0.113.2"
 DELETE = {"reclaimPolicy": "Delete"}
@@ -23,12 +23,8 @@ DELETE = {"reclaimPolicy": "Delete"}
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(2)
-    made.start()
-    yield made
-    made.cloud.faults.clear()
-    made.stop()
+    with running(2) as made:
+        yield made
 
 
 def plan(world: World) -> dict[str, Any]:

@@ -9,19 +9,15 @@ import pytest
 from flipop_core.cluster import FLOATING_IP_POOLS
 from flipop_core.errors import AccessDenied, Unavailable
 
-from .dnsworld import FINALIZER, World
+from .dnsworld import FINALIZER, World, running
 
 ADDRESS = "198.51.100.7"
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(2)
-    made.start()
-    yield made
-    made.cloud.faults.clear()
-    made.stop()
+    with running(2) as made:
+        yield made
 
 
 def finalizers(world: World) -> list[str]:

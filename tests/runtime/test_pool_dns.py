@@ -15,19 +15,15 @@ from flipop_core.model import Key
 from flipop_core.providers import RecordSet
 from flipop_core.testing.faults import Call
 
-from .dnsworld import FINALIZER, ZONE, World
+from .dnsworld import FINALIZER, ZONE, World, running
 
 OWNED = {"ownership": {"policy": "owned", "ownerID": "c1"}}
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(4)
-    made.start()
-    yield made
-    made.cloud.faults.clear()
-    made.stop()
+    with running(4) as made:
+        yield made
 
 
 def ready(world: World, **pool: Any) -> tuple[str, ...]:

@@ -10,19 +10,15 @@ import pytest
 
 from flipop_core.errors import OutcomeUnknown
 
-from .dnsworld import World
+from .dnsworld import World, running
 
 DRAIN_SECONDS = 1.5
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(4)
-    made.start()
-    yield made
-    made.cloud.faults.clear()
-    made.stop()
+    with running(4) as made:
+        yield made
 
 
 def ready(world: World, **pool: Any) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from flipop_core.cluster import NODE_DNS_RECORD_SETS, NODES
 from flipop_core.errors import AccessDenied, OutcomeUnknown, RateLimited, Rejected, Unavailable
 from flipop_core.providers import RecordSet
 
-from .dnsworld import FINALIZER, ZONE, World
+from .dnsworld import FINALIZER, ZONE, World, running
 
 OWNED = {"ownership": {"policy": "owned", "ownerID": "c1"}}
 N1, N2, N3 = "203.0.113.1", "203.0.113.2", "203.0.113.3"
@@ -21,12 +21,8 @@ N1, N2, N3 = "203.0.113.1", "203.0.113.2", "203.0.113.3"
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    made.nodes(3)
-    made.start()
-    yield made
-    made.cloud.faults.clear()
-    made.stop()
+    with running(3) as made:
+        yield made
 
 
 # -- addresses -------------------------------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ class Reply(NamedTuple):
     body: dict[str, Any] | bytes | None = None
     headers: Mapping[str, str] = {}
 
+    def encoded(self) -> bytes:
+        """Return the body as it is sent."""
+        return b"" if self.body is None else _encoded(self.body)
+
 
 class APIServer(Generic[F]):
     """One account behind one loopback port, in threads of its own. A context manager. Subclass it per API.
@@ -236,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         request = Request(self.command, path, parts.query, headers, body)
         reply = owner.answer(request, parts.query, headers)
-        answer = b"" if reply.body is None else _encoded(reply.body)
+        answer = reply.encoded()
         sent = {"content-type": owner.content_type} if reply.body is not None else {}
         sent = {**sent, "x-request-id": f"req-{id(entry):x}", **reply.headers}
         owner.check(request, reply, sent, answer)

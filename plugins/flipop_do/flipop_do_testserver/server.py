@@ -66,8 +66,7 @@ class DigitalOceanServer(APIServer[DigitalOceanFault]):
         if present is None:
             return self._answer(request, query, headers)
         reply = self._answer(present, query, headers)
-        body = json.dumps(reply.body).encode() if reply.body is not None else b""
-        self.check(present, reply, {"content-type": self.content_type}, body)
+        self.check(present, reply, {"content-type": self.content_type}, reply.encoded())
         return formerpaths.to_former(reply)
 
     def _answer(self, request: Request, query: str, headers: Mapping[str, str]) -> Reply:
