@@ -59,7 +59,7 @@ class Cloud:
 
     def holders(self) -> dict[str, int | None]:
         """Return the droplet of each address that is not being moved; None for no droplet."""
-        addresses = self._request("GET", "state")["addresses"]
+        addresses = self._request("GET", "addresses")
         return {entry["ip"]: entry["droplet_id"] for entry in addresses if entry["action_id"] is None}
 
     def calls(self, since: float) -> list[Call]:

@@ -87,7 +87,9 @@ def all_assigned(running: Stage, controller: Controller, count: int, timeout_sec
         assigned = [droplet for droplet in running.cloud.holders().values() if droplet is not None]
         return time.monotonic() if len(assigned) == count else None
 
-    return wait_for(moment, timeout_seconds, f"{count} assigned addresses", interval_seconds=0.02)
+    # Each look costs the provider CPU in proportion to the addresses, and what is measured shares it.
+    interval = max(0.02, count / 4000)
+    return wait_for(moment, timeout_seconds, f"{count} assigned addresses", interval_seconds=interval)
 
 
 def _assigns(running: Stage, controller: Controller, count: int) -> list[float]:

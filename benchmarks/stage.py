@@ -31,6 +31,7 @@ NAMESPACE = "default"
 LEASE = "floating-ip-pool-controller-leader-election"
 _THREADS = 8
 _SETTLE_TIMEOUT_SECONDS = 60.0
+_FOLLOW_TIMEOUT_SECONDS = 120.0
 _EXIT_TIMEOUT_SECONDS = 60.0
 
 T = TypeVar("T")
@@ -168,7 +169,15 @@ class Stage:
             (f"{name}-{index}", name, {"app": pool}) for name, pool in pool_of.items() for index in range(pods_per_node)
         )
         bulk.store(self.cluster.etcd_url, bulk.pods(placed))
+        last = list(nodes)[-1]
+        for path in (f"/api/v1/nodes/{last}", f"/api/v1/namespaces/{NAMESPACE}/pods/{last}-{pods_per_node - 1}"):
+            wait_for(partial(self._is_cached, path), _FOLLOW_TIMEOUT_SECONDS, f"{path} in the API server's memory")
         return nodes
+
+    def _is_cached(self, path: str) -> bool:
+        """Whether the API server, which follows etcd at its own pace, has read the object."""
+        status, _ = self.cluster.request("GET", f"{path}?resourceVersion=0")
+        return status == 200
 
     def create_filled_pools(self, pools: int, addresses: int) -> None:
         """Create the pools that `fill` spread nodes and pods over, each with so many addresses."""

@@ -2,6 +2,7 @@
 
 =======  =======================  ==========================================================================
 GET      /_test/state             droplets, addresses, settings, firewalls, and domains with their records
+GET      /_test/addresses         the addresses alone
 POST     /_test/droplets          {"count": 2, "region": "nyc3"} or {"name", "region", "id"}: {"ids": […]}
 POST     /_test/droplets/delete   {"id": 1}
 POST     /_test/addresses         {"count": 2, "region": "nyc3", "droplet_id": null, "ip": ""}: {"ips": […]};
@@ -40,6 +41,7 @@ def new_control(
         account.settings,
         {
             ("GET", "/_test/state"): paths.state,
+            ("GET", "/_test/addresses"): paths.addresses,
             ("POST", "/_test/droplets"): paths.add_droplets,
             ("POST", "/_test/droplets/delete"): lambda body: account.remove_droplet(body["id"]),
             ("POST", "/_test/addresses"): paths.add_addresses,
@@ -71,6 +73,10 @@ class _Paths:
                 "domains": self._domains.zones(),
                 "firewalls": self._firewalls.all(),
             }
+
+    def addresses(self, _: Any) -> object:
+        with self._account.lock:
+            return list(self._account.addresses().values())
 
     def add_droplets(self, body: dict[str, Any]) -> object:
         region = body.get("region", "nyc3")
