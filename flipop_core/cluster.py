@@ -1,6 +1,7 @@
 """The Kubernetes API as the rest of the core sees it: a narrow port that a real and an in-memory server both serve.
 
-Bodies are JSON bytes: readers decode straight into the slim types they need. Errors are the `ClusterError` types.
+Bodies are JSON bytes, or protobuf in lists for readers that take it: they decode straight into the types they need.
+Errors are the `ClusterError` types.
 """
 
 from __future__ import annotations
@@ -42,20 +43,28 @@ SECRETS = ResourceType("", "v1", "secrets", "Secret")
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):
-    """What to list or watch. Equal queries share one watch. An empty namespace is all namespaces."""
+    """What to list or watch. Equal queries share one watch. An empty namespace is all namespaces.
+
+    ``protobuf``: lists may be answered in that, where the server has it; watches are JSON.
+    """
 
     resource: ResourceType
     namespace: str = ""
     label_selector: str = ""
     field_selector: str = ""
+    protobuf: bool = False
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """One page of a list. ``items`` are whole objects as JSON; ``continue_token`` is empty on the last page."""
+    """One page of a list. ``items`` are whole objects, as JSON unless ``protobuf``.
+
+    ``continue_token`` is empty on the last page.
+    """
 
     items: tuple[msgspec.Raw, ...]
     resource_version: str
     continue_token: str = ""
+    protobuf: bool = False
 
 
 class WatchEvent(msgspec.Struct, frozen=True):

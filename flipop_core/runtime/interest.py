@@ -36,7 +36,8 @@ def pod_query(match: Match) -> Query | None:
     """Return the query for the pods that make a node fit, None when no pod is needed."""
     if not needs_pod(match):
         return None
-    return Query(PODS, namespace=match.pod_namespace, label_selector=str(parse_selector(match.pod_label)))
+    selector = str(parse_selector(match.pod_label))
+    return Query(PODS, namespace=match.pod_namespace, label_selector=selector, protobuf=True)
 
 
 class ReadyPods:

@@ -26,7 +26,16 @@ import urllib3
 
 from flipop_core.cluster import ListPage, Query, ResourceType, Watch
 from flipop_core.errors import ClusterUnavailable, ConfigError, Unauthorized
-from flipop_core.runtime.kubehttp import MERGE_PATCH, Request, read, send, target_of
+from flipop_core.runtime.kubehttp import (
+    JSON,
+    MERGE_PATCH,
+    PROTOBUF_MAGIC,
+    PROTOBUF_OR_JSON,
+    Request,
+    read,
+    send,
+    target_of,
+)
 from flipop_core.runtime.kubesessions import KubeConfiguration, Session, Sessions
 from flipop_core.runtime.kubewatch import HTTPWatch
 
@@ -303,12 +312,15 @@ class HTTPKubeAPI:
             "resourceVersion": resource_version,
         }
         target = target_of(query.resource, query.namespace, query=parameters)
-        request = Request("GET", target, resume=bool(continue_token or resource_version))
+        accept = PROTOBUF_OR_JSON if query.protobuf else JSON
+        request = Request("GET", target, accept=accept, resume=bool(continue_token or resource_version))
         body = self._receive(request, timeout_seconds)
+        if body.startswith(PROTOBUF_MAGIC):
+            return _protobuf_page(request, body)
         try:
             answer = _LIST.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise ClusterUnavailable(f"{request.action}: the answer is no list: {error}") from error
+            raise _no_list(request, error) from error
         metadata = answer.metadata
         return ListPage(answer.items or (), metadata.resource_version or "", metadata.continue_token or "")
 
@@ -420,6 +432,20 @@ class HTTPKubeAPI:
     def _forget(self, watch: HTTPWatch) -> None:
         with self._lock:
             self._watches.discard(watch)
+
+
+def _protobuf_page(request: Request, body: bytearray) -> ListPage:
+    from flipop_core.runtime.protobuf import DecodeError, read_page
+
+    try:
+        page = read_page(body)
+    except DecodeError as error:
+        raise _no_list(request, error) from error
+    return ListPage(page.items, page.resource_version, page.continue_token, protobuf=True)
+
+
+def _no_list(request: Request, error: Exception) -> ClusterUnavailable:
+    return ClusterUnavailable(f"{request.action}: the answer is no list: {error}")
 
 
 def _selectors(query: Query) -> dict[str, str]:

@@ -16,6 +16,9 @@ from flipop_core.runtime.kubesessions import Session
 from flipop_core.runtime.kubewatch import read_some, socket_of
 
 JSON = "application/json"
+PROTOBUF_OR_JSON = f"application/vnd.kubernetes.protobuf, {JSON}"
+PROTOBUF_MAGIC = b"k8s\0"
+"""What an answer begins with if it is protobuf."""
 MERGE_PATCH = "application/merge-patch+json"
 
 _CONNECT_SECONDS = 5.0
@@ -28,6 +31,7 @@ class Request(msgspec.Struct, frozen=True):
     target: str
     body: bytes | None = None
     content_type: str = JSON
+    accept: str = JSON
     resume: bool = False
 
     @property
@@ -46,7 +50,7 @@ def send(
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise ClusterUnavailable(f"{request.action}: no time left")
-    headers = {**dict(session.configuration.headers), "Accept": JSON, "User-Agent": user_agent}
+    headers = {**dict(session.configuration.headers), "Accept": request.accept, "User-Agent": user_agent}
     if request.body is not None:
         headers["Content-Type"] = request.content_type
     if session.configuration.authorization:
@@ -65,14 +69,24 @@ def send(
     except urllib3.exceptions.HTTPError as error:
         raise ClusterUnavailable(f"{request.action}: {error}") from error
     if response.status >= 300:
+        body = bytes(read(response, request.action, deadline))
         raise error_of_answer(
             request.action,
             response.status,
-            bytes(read(response, request.action, deadline)),
+            _status_as_json(body) if body.startswith(PROTOBUF_MAGIC) else body,
             retry_after=response.headers.get("Retry-After"),
             resume=request.resume,
         )
     return response
+
+
+def _status_as_json(body: bytes) -> bytes:
+    from flipop_core.runtime.protobuf import DecodeError, status_as_json
+
+    try:
+        return status_as_json(body)
+    except DecodeError:
+        return b"an answer in protobuf that is no Status"
 
 
 def read(response: urllib3.BaseHTTPResponse, action: str, deadline: float) -> bytearray:

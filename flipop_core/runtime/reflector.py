@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import msgspec
 
-from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, Query, Watch, WatchEvent
+from flipop_core.cluster import FLOATING_IP_POOLS, KubeAPI, ListPage, Query, Watch, WatchEvent
 from flipop_core.errors import ClusterError, ClusterUnavailable, Expired, Forbidden, ObjectNotFound
 from flipop_core.loggers import get_logger, with_logger
 from flipop_core.model import NodeView, PodView
@@ -59,13 +59,21 @@ class _Object(msgspec.Struct, gc=False):
 _OBJECT = msgspec.json.Decoder(_Object)
 
 
+class Format(NamedTuple, Generic[T]):
+    """How an object is read: its view, or else its key, empty where even that fails."""
+
+    decode: Callable[[msgspec.Raw], T]
+    key_of: Callable[[msgspec.Raw], ObjectKey]
+
+
 class Reflector(Generic[T]):
     """Lists and watches ``query`` in a thread of its own, from `start` to `stop`.
 
     ``decode`` makes a view of an object's JSON; an object it refuses is logged, counted and skipped, and its last view
     stays. ``on_change``, ``identity``, ``version_of`` and ``index`` are the `Store`'s. ``absent`` is for a resource
     that need not be there: it is told each time that the API server does not serve it, or not to us. ``turns``, such
-    as a semaphore of several reflectors, is held while a page of a list is read and decoded.
+    as a semaphore of several reflectors, is held while a page of a list is read and decoded. ``protobuf`` is for
+    a query whose lists may come as that.
 
     To be seen while it runs: ``last_contact``, when the API server last said anything, in seconds of ``clock`` (None
     before that); ``problem``, what keeps it from its work, or ``""``; ``restarts``, how often the watch or the list
@@ -88,6 +96,7 @@ class Reflector(Generic[T]):
         watch_seconds: int = 25,
         backoff: Backoff | None = None,
         turns: AbstractContextManager[object] | None = None,
+        protobuf: Format[T] | None = None,
     ) -> None:
         self.query = query
         self.store: Store[T] = Store(identity, on_change, version_of=version_of, index=index)
@@ -97,7 +106,6 @@ class Reflector(Generic[T]):
         self.list_count = 0
         self.decode_errors = 0
         self._api = api
-        self._decode = decode
         self._identity = identity
         self._absent = absent
         self._absent_backoff = Backoff(most_seconds=_LONGEST_ABSENCE_SECONDS)
@@ -106,6 +114,8 @@ class Reflector(Generic[T]):
         self._watch_seconds = watch_seconds
         self._backoff = backoff or Backoff(most_seconds=_LONGEST_BACKOFF_SECONDS)
         self._turns = turns if turns is not None else nullcontext()
+        self._json = Format(decode, _key_of)
+        self._protobuf = protobuf or self._json
         self._listed_anew = False  # because of a lost history, with no event since
         self._proven = False  # the API server has shown, since the last failure, that its history goes as far as ours
         self._resource_version = ""
@@ -201,15 +211,16 @@ class Reflector(Generic[T]):
                 self.query, limit=limit, continue_token=continue_token, resource_version=resource_version
             )
             self._contact()
-            self._decode_items(page.items, views, undecodable)
+            self._decode_items(page, views, undecodable)
             return page.resource_version, page.continue_token
 
-    def _decode_items(self, items: tuple[msgspec.Raw, ...], views: list[T], undecodable: list[ObjectKey]) -> None:
-        for item in items:
+    def _decode_items(self, page: ListPage, views: list[T], undecodable: list[ObjectKey]) -> None:
+        form = self._protobuf if page.protobuf else self._json
+        for item in page.items:
             try:
-                views.append(self._decode(item))
+                views.append(form.decode(item))
             except Exception as error:  # whatever a decoder makes of one object, the others matter more
-                key = _key_of(item)
+                key = form.key_of(item)
                 self._skip(key, error)
                 undecodable.append(key)
 
@@ -276,7 +287,7 @@ class Reflector(Generic[T]):
             self.store.remove(key, version)
         else:
             try:
-                view = self._decode(event.object)
+                view = self._json.decode(event.object)
             except Exception as error:  # as in a list
                 self._skip(key, error)
             else:
@@ -361,7 +372,18 @@ def pod_reflector(
     turns: AbstractContextManager[object] | None = None,
 ) -> Reflector[PodView]:
     """Return a reflector of pods, indexed by the name of their node."""
-    return Reflector(api, query, decode_pod, on_change, pod_identity, index=lambda pod: pod.node_name, turns=turns)
+    from flipop_core.runtime import protobuf
+
+    return Reflector(
+        api,
+        query,
+        decode_pod,
+        on_change,
+        pod_identity,
+        index=lambda pod: pod.node_name,
+        turns=turns,
+        protobuf=Format(protobuf.decode_pod, protobuf.pod_key),
+    )
 
 
 def _number(resource_version: str) -> int:

@@ -66,6 +66,21 @@ def test_a_list_that_is_none(api: HTTPKubeAPI, server: ScriptedServer, body: byt
         api.list_page(Query(NODES))
 
 
+def test_a_list_may_come_as_protobuf_or_not(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    page = api.list_page(Query(PODS, protobuf=True))
+    assert (page.protobuf, page.resource_version) == (False, "7")
+    assert server.requests[0].headers["Accept"] == "application/vnd.kubernetes.protobuf, application/json"
+    server.script(answering(200, b"k8s\0\x12\x07\x0a\x05\x12\x01\x39\x1a\x00"))
+    page = api.list_page(Query(PODS, protobuf=True))
+    assert (page.protobuf, page.resource_version, page.items) == (True, "9", ())
+    server.script(answering(200, b"k8s\0\xff"))
+    with pytest.raises(ClusterUnavailable, match="no list"):
+        api.list_page(Query(PODS, protobuf=True))
+    server.script(answering(503, b"k8s\0\xff"))
+    with pytest.raises(ClusterUnavailable, match="no Status"):
+        api.list_page(Query(PODS, protobuf=True))
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [
