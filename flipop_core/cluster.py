@@ -1,6 +1,6 @@
 """The Kubernetes API as the rest of the core sees it: a narrow port that a real and an in-memory server both serve.
 
-Bodies are JSON bytes, or protobuf in lists for readers that take it: they decode straight into the types they need.
+Bodies are JSON bytes, or protobuf for readers that take it: they decode straight into the slim types they need.
 Errors are the `ClusterError` types.
 """
 
@@ -45,7 +45,7 @@ SECRETS = ResourceType("", "v1", "secrets", "Secret")
 class Query(msgspec.Struct, frozen=True, gc=False):
     """What to list or watch. Equal queries share one watch. An empty namespace is all namespaces.
 
-    ``protobuf``: lists may be answered in that, where the server has it; watches are JSON.
+    ``protobuf``: the server may answer in that, if it has it.
     """
 
     resource: ResourceType
@@ -68,10 +68,14 @@ class ListPage(msgspec.Struct, frozen=True):
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """``type`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; ``object`` the whole object (a Status for ERROR)."""
+    """``type`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; ``object`` the whole object (a Status for ERROR).
+
+    It is JSON unless ``protobuf``.
+    """
 
     type: str
     object: msgspec.Raw
+    protobuf: bool = False
 
 
 class Watch(Protocol):

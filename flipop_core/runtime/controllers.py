@@ -18,7 +18,7 @@ from flipop_core.cluster import KubeAPI
 from flipop_core.config import Settings
 from flipop_core.errors import AccessDenied, ConfigError, FlipopError, RateLimited, ResourceInvalid
 from flipop_core.loggers import get_logger
-from flipop_core.model import AccountRef, Applied, Created, Key
+from flipop_core.model import AccountRef, Applied, Created, InProgress, Key
 from flipop_core.plan.actions import (
     AnnotateNode,
     AssignAddress,
@@ -70,6 +70,9 @@ from flipop_core.runtime.writer import FENCED_SECONDS, Writer, retry_write
 
 HEAD_START_SECONDS = 0.01
 """How long writes to the Kubernetes API wait for calls of the same reconcile, for whose CPU they would compete."""
+
+ACCEPTED_SECONDS = 0.1
+"""How long the look at an operation that was accepted waits: until it ends there is nothing to do but to report it."""
 
 _log = get_logger(__name__)
 
@@ -338,7 +341,8 @@ class AddressController:
         if failed:
             self._queue.add(owner, urgent=True)
         else:
-            self._queue.add_after(owner, BURST_SECONDS)  # the answers of one burst are looked at together
+            # The answers of one burst are looked at together.
+            self._queue.add_after(owner, ACCEPTED_SECONDS if isinstance(outcome, InProgress) else BURST_SECONDS)
         self._wake_waiting()
 
     def firewall_refused(self, owner: Key, action: FirewallAction, error: FlipopError) -> None:

@@ -30,14 +30,13 @@ from flipop_core.runtime.kubehttp import (
     JSON,
     MERGE_PATCH,
     PROTOBUF_MAGIC,
-    PROTOBUF_OR_JSON,
     Request,
     read,
     send,
     target_of,
 )
 from flipop_core.runtime.kubesessions import KubeConfiguration, Session, Sessions
-from flipop_core.runtime.kubewatch import HTTPWatch
+from flipop_core.runtime.kubewatch import PROTOBUF, HTTPWatch
 
 __all__ = ["HTTPKubeAPI", "KubeConfiguration", "load_kube_configuration"]
 
@@ -312,7 +311,7 @@ class HTTPKubeAPI:
             "resourceVersion": resource_version,
         }
         target = target_of(query.resource, query.namespace, query=parameters)
-        accept = PROTOBUF_OR_JSON if query.protobuf else JSON
+        accept = f"{PROTOBUF}, {JSON}" if query.protobuf else JSON
         request = Request("GET", target, accept=accept, resume=bool(continue_token or resource_version))
         body = self._receive(request, timeout_seconds)
         if body.startswith(PROTOBUF_MAGIC):
@@ -332,7 +331,9 @@ class HTTPKubeAPI:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(timeout_seconds),
         }
-        request = Request("GET", target_of(query.resource, query.namespace, query=parameters), resume=True)
+        target = target_of(query.resource, query.namespace, query=parameters)
+        accept = f"{PROTOBUF};stream=watch, {JSON}" if query.protobuf else JSON
+        request = Request("GET", target, accept=accept, resume=True)
         deadline = time.monotonic() + _WATCH_OPEN_SECONDS
         response = self._authorized(
             lambda session: send(session, request, deadline, user_agent=self._user_agent), deadline
@@ -438,10 +439,9 @@ def _protobuf_page(request: Request, body: bytearray) -> ListPage:
     from flipop_core.runtime.protobuf import DecodeError, read_page
 
     try:
-        page = read_page(body)
+        return read_page(body)
     except DecodeError as error:
         raise _no_list(request, error) from error
-    return ListPage(page.items, page.resource_version, page.continue_token, protobuf=True)
 
 
 def _no_list(request: Request, error: Exception) -> ClusterUnavailable:

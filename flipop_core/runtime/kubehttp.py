@@ -16,7 +16,6 @@ from flipop_core.runtime.kubesessions import Session
 from flipop_core.runtime.kubewatch import read_some, socket_of
 
 JSON = "application/json"
-PROTOBUF_OR_JSON = f"application/vnd.kubernetes.protobuf, {JSON}"
 PROTOBUF_MAGIC = b"k8s\0"
 """What an answer begins with if it is protobuf."""
 MERGE_PATCH = "application/merge-patch+json"

@@ -1,4 +1,4 @@
-"""An open watch over HTTP: lines of JSON, read in one thread and ended from any other."""
+"""An open watch over HTTP: lines of JSON or frames of protobuf, read in one thread and ended from any other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import urllib3
@@ -14,7 +14,10 @@ import urllib3
 from flipop_core.cluster import WatchEvent
 from flipop_core.errors import ClusterUnavailable
 
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
 _CHUNK_BYTES = 1 << 20
+_LENGTH_BYTES = 4
 _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
@@ -52,11 +55,7 @@ class HTTPWatch:
                 return
             self._reading = True
         try:
-            for line in self._lines():
-                try:
-                    event = _EVENT.decode(line)
-                except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-                    raise ClusterUnavailable(f"{self._action}: a line that is no watch event: {error}") from error
+            for event in self._events():
                 yield event
                 if self._closed:
                     return
@@ -96,18 +95,22 @@ class HTTPWatch:
         self._response.close()
         self._on_end(self)
 
-    def _lines(self) -> Iterator[bytes]:
-        incomplete: list[bytes] = []
-        while chunk := self._read():
-            *lines, rest = chunk.split(b"\n")
-            for line in lines:
-                incomplete.append(line)
-                whole = b"".join(incomplete) if len(incomplete) > 1 else line
-                incomplete.clear()
-                if whole:
-                    yield whole
-            if rest:
-                incomplete.append(rest)
+    def _events(self) -> Iterator[WatchEvent]:
+        chunks = iter(self._read, b"")
+        if PROTOBUF in self._response.headers.get("Content-Type", ""):
+            from flipop_core.runtime.protobuf import DecodeError, read_event
+
+            return self._decoded(_frames(chunks), read_event, DecodeError)
+        return self._decoded(_lines(chunks), _EVENT.decode, msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+    def _decoded(
+        self, pieces: Iterable[bytes], decode: Callable[[bytes], WatchEvent], *errors: type[Exception]
+    ) -> Iterator[WatchEvent]:
+        for piece in pieces:
+            try:
+                yield decode(piece)
+            except errors as error:
+                raise ClusterUnavailable(f"{self._action}: what came is no watch event: {error}") from error
 
     def _read(self) -> bytes:
         try:
@@ -122,6 +125,35 @@ class HTTPWatch:
             raise ClusterUnavailable(f"{self._action}: the watch broke: {self._given_up}")
         self._heard_at = time.monotonic()
         return chunk
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    incomplete: list[bytes] = []
+    for chunk in chunks:
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            incomplete.append(line)
+            whole = b"".join(incomplete) if len(incomplete) > 1 else line
+            incomplete.clear()
+            if whole:
+                yield whole
+        if rest:
+            incomplete.append(rest)
+
+
+def _frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what stands after each length, of four bytes."""
+    incomplete = bytearray()
+    for chunk in chunks:
+        incomplete += chunk
+        start = 0
+        while len(incomplete) - start >= _LENGTH_BYTES:
+            end = start + _LENGTH_BYTES + int.from_bytes(incomplete[start : start + _LENGTH_BYTES], "big")
+            if end > len(incomplete):
+                break
+            yield bytes(incomplete[start + _LENGTH_BYTES : end])
+            start = end
+        del incomplete[:start]
 
 
 def read_some(response: urllib3.BaseHTTPResponse) -> bytes:

@@ -60,10 +60,10 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 
 class Format(NamedTuple, Generic[T]):
-    """How an object is read: its view, or else its key, empty where even that fails."""
+    """How an object is read: its view; and namespace, name and resourceVersion alone. Both raise any exception."""
 
     decode: Callable[[msgspec.Raw], T]
-    key_of: Callable[[msgspec.Raw], ObjectKey]
+    identify: Callable[[msgspec.Raw], tuple[str, str, str]]
 
 
 class Reflector(Generic[T]):
@@ -73,7 +73,7 @@ class Reflector(Generic[T]):
     stays. ``on_change``, ``identity``, ``version_of`` and ``index`` are the `Store`'s. ``absent`` is for a resource
     that need not be there: it is told each time that the API server does not serve it, or not to us. ``turns``, such
     as a semaphore of several reflectors, is held while a page of a list is read and decoded. ``protobuf`` is for
-    a query whose lists may come as that.
+    a query that may be answered in that.
 
     To be seen while it runs: ``last_contact``, when the API server last said anything, in seconds of ``clock`` (None
     before that); ``problem``, what keeps it from its work, or ``""``; ``restarts``, how often the watch or the list
@@ -114,7 +114,7 @@ class Reflector(Generic[T]):
         self._watch_seconds = watch_seconds
         self._backoff = backoff or Backoff(most_seconds=_LONGEST_BACKOFF_SECONDS)
         self._turns = turns if turns is not None else nullcontext()
-        self._json = Format(decode, _key_of)
+        self._json = Format(decode, _json_identifier)
         self._protobuf = protobuf or self._json
         self._listed_anew = False  # because of a lost history, with no event since
         self._proven = False  # the API server has shown, since the last failure, that its history goes as far as ours
@@ -220,7 +220,7 @@ class Reflector(Generic[T]):
             try:
                 views.append(form.decode(item))
             except Exception as error:  # whatever a decoder makes of one object, the others matter more
-                key = form.key_of(item)
+                key = _key_of(form, item)
                 self._skip(key, error)
                 undecodable.append(key)
 
@@ -274,25 +274,26 @@ class Reflector(Generic[T]):
     def _take(self, event: WatchEvent) -> None:
         if event.type == "ERROR":
             raise error_of_event(f"watch {self.query.resource.plural}", event.object)
+        form = self._protobuf if event.protobuf else self._json
         try:
-            metadata = _OBJECT.decode(event.object).metadata
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            namespace, name, resource_version = form.identify(event.object)
+        except Exception as error:
             self._skip(("", ""), error)
             return
-        version = _number(metadata.resource_version)
-        key = (metadata.namespace, metadata.name)
+        version = _number(resource_version)
+        key = (namespace, name)
         if event.type == "BOOKMARK":
             self.store.saw(version)
         elif event.type == "DELETED":
             self.store.remove(key, version)
         else:
             try:
-                view = self._json.decode(event.object)
+                view = form.decode(event.object)
             except Exception as error:  # as in a list
                 self._skip(key, error)
             else:
                 self.store.observe(view, version)
-        self._resource_version = metadata.resource_version or self._resource_version
+        self._resource_version = resource_version or self._resource_version
 
     def _skip(self, key: ObjectKey, error: Exception) -> None:
         self.decode_errors += 1
@@ -382,7 +383,7 @@ def pod_reflector(
         pod_identity,
         index=lambda pod: pod.node_name,
         turns=turns,
-        protobuf=Format(protobuf.decode_pod, protobuf.pod_key),
+        protobuf=Format(protobuf.decode_pod, protobuf.pod_identifier),
     )
 
 
@@ -392,9 +393,13 @@ def _number(resource_version: str) -> int:
     return int(resource_version) if usable else 0
 
 
-def _key_of(item: msgspec.Raw) -> ObjectKey:
+def _json_identifier(item: msgspec.Raw) -> tuple[str, str, str]:
+    metadata = _OBJECT.decode(item).metadata
+    return metadata.namespace, metadata.name, metadata.resource_version
+
+
+def _key_of(form: Format[T], item: msgspec.Raw) -> ObjectKey:
     try:
-        metadata = _OBJECT.decode(item).metadata
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return form.identify(item)[:2]
+    except Exception:  # it is being skipped for something like this
         return "", ""
-    return metadata.namespace, metadata.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flipop_core.cluster import PODS, ListPage, Query
+from flipop_core.cluster import PODS, ListPage, Query, WatchEvent
 from flipop_core.errors import Expired, Forbidden
 from flipop_core.model import PodView
 from flipop_core.resources.types import Match
@@ -19,7 +20,7 @@ from flipop_core.runtime import protobuf
 from flipop_core.runtime.decode import decode_pod
 from flipop_core.runtime.interest import pod_query
 from flipop_core.runtime.kube import HTTPKubeAPI, load_kube_configuration
-from flipop_core.runtime.reflector import pod_reflector
+from flipop_core.runtime.reflector import Reflector, pod_reflector
 from flipop_core.testing.kubeapi import InMemoryKubeAPI
 from tests.controlplane.api import wait_for
 from tests.controlplane.cluster import ControlPlane
@@ -70,7 +71,7 @@ def test_pods_are_the_same_in_both(api: HTTPKubeAPI) -> None:
     assert {view.name for view in views(binary).values() if view.deleting} == {"deleted"}
     assert views(binary)["unready"].unready_since == 1_767_323_045.0
     assert views(binary)["timeless"].unready_since == 0.0
-    assert [protobuf.pod_key(item) for item in binary.items] == [(NAMESPACE, name) for name in views(binary)]
+    assert [protobuf.pod_identifier(item)[:2] for item in binary.items] == [(NAMESPACE, name) for name in views(binary)]
 
 
 def test_pages_go_on_where_the_one_before_ended(api: HTTPKubeAPI) -> None:
@@ -106,20 +107,52 @@ def test_a_missing_right_says_which(control_plane: ControlPlane) -> None:
     nobody.close()
 
 
-def test_a_reflector_lists_protobuf_and_watches_json(api: HTTPKubeAPI, control_plane: ControlPlane) -> None:
-    query = pod_query(Match(pod_namespace=NAMESPACE, pod_label="app"))
-    assert query == QUERY
+def test_a_watch_tells_the_same_in_both(api: HTTPKubeAPI, control_plane: ControlPlane) -> None:
+    version = api.list_page(QUERY).resource_version
+    metadata = {"name": "passing", "namespace": NAMESPACE, "labels": {"app": "web"}}
+    spec = {"nodeName": "n", "containers": [{"name": "main", "image": "none.invalid/none"}]}
+    control_plane.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    control_plane.patch("Pod", "passing", {"status": STATUSES["unready"]}, NAMESPACE, subresource="status")
+    control_plane.delete("Pod", "passing", NAMESPACE, grace_period_seconds=0)
+
+    def told(query: Query) -> list[WatchEvent]:
+        events: list[WatchEvent] = []
+        watch = api.watch(query, resource_version=version, timeout_seconds=20)
+        for event in watch:
+            events.append(event)
+            if event.type == "DELETED":
+                break
+        watch.close()
+        return events
+
+    binary, text = told(QUERY), told(msgspec.structs.replace(QUERY, protobuf=False))
+    assert [event.type for event in binary] == [event.type for event in text]
+    assert {event.type for event in binary} == {"ADDED", "MODIFIED", "DELETED"}
+    assert {event.protobuf for event in binary} == {True}
+    assert [protobuf.decode_pod(event.object) for event in binary] == [decode_pod(event.object) for event in text]
+    versions = [json.loads(bytes(event.object))["metadata"]["resourceVersion"] for event in text]
+    assert [protobuf.pod_identifier(event.object) for event in binary] == [
+        (NAMESPACE, "passing", version) for version in versions
+    ]
+
+
+def test_a_reflector_reads_protobuf(api: HTTPKubeAPI, control_plane: ControlPlane) -> None:
+    assert pod_query(Match(pod_namespace=NAMESPACE, pod_label="app")) == QUERY
     reflector = pod_reflector(api, QUERY, lambda *_: None)
     reflector.start()
     assert reflector.wait_synced(10)
     assert {view.name: view for view in reflector.store} == views(api.list_page(QUERY))
-    status = {"phase": "Running", "conditions": [UNREADY]}
-    control_plane.patch("Pod", "ready", {"status": status}, NAMESPACE, subresource="status")
-    wait_for(lambda: (view := reflector.store.get(NAMESPACE, "ready")) is not None and not view.ready)
-    status = {"phase": "Running", "conditions": [READY]}
-    control_plane.patch("Pod", "ready", {"status": status}, NAMESPACE, subresource="status")
-    wait_for(lambda: (view := reflector.store.get(NAMESPACE, "ready")) is not None and view.ready)
+    for condition, ready in ((UNREADY, False), (READY, True)):
+        status = {"phase": "Running", "conditions": [condition]}
+        control_plane.patch("Pod", "ready", {"status": status}, NAMESPACE, subresource="status")
+        wait_for(partial(is_ready, reflector, ready))
+    assert (reflector.decode_errors, reflector.restarts) == (0, 0)
     reflector.stop()
+
+
+def is_ready(reflector: Reflector[PodView], ready: bool) -> bool:
+    view = reflector.store.get(NAMESPACE, "ready")
+    return view is not None and view.ready is ready
 
 
 def test_a_pod_that_cannot_be_read_is_skipped_and_keeps_its_last_view(api: HTTPKubeAPI) -> None:
@@ -134,7 +167,7 @@ def test_a_pod_that_cannot_be_read_is_skipped_and_keeps_its_last_view(api: HTTPK
     reflector = pod_reflector(Spoiling(), QUERY, lambda *_: None)
     reflector.start()
     assert reflector.wait_synced(5)
-    assert [view.name for view in reflector.store] == [protobuf.pod_key(good.items[1])[1]]
+    assert [view.name for view in reflector.store] == [protobuf.pod_identifier(good.items[1])[1]]
     assert reflector.decode_errors == 2
     reflector.stop()
 
@@ -147,4 +180,7 @@ def test_bytes_that_mean_nothing_are_refused_in_one_way(body: bytes) -> None:
         protobuf.status_as_json(b"k8s\0" + body)
     with contextlib.suppress(protobuf.DecodeError):
         protobuf.decode_pod(msgspec.Raw(body))
-    assert len(protobuf.pod_key(msgspec.Raw(body))) == 2
+    with contextlib.suppress(protobuf.DecodeError):
+        protobuf.pod_identifier(msgspec.Raw(body))
+    with contextlib.suppress(protobuf.DecodeError):
+        protobuf.read_event(body)

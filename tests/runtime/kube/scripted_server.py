@@ -38,9 +38,10 @@ class Request(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def begin_chunks(self) -> None:
+    def begin_chunks(self, content_type: str = "application/json") -> None:
         """Begin an answer that `chunk` goes on with."""
         self.send_response(200)
+        self.send_header("Content-Type", content_type)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()

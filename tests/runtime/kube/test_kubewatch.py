@@ -9,10 +9,11 @@ import time
 import pytest
 
 from flipop_core.cluster import NODES, PODS, Query
-from flipop_core.errors import (
-    ClusterUnavailable,
-)
+from flipop_core.errors import ClusterUnavailable, Expired
+from flipop_core.runtime import protobuf
+from flipop_core.runtime.apierrors import error_of_event
 from flipop_core.runtime.kube import HTTPKubeAPI
+from flipop_core.runtime.kubehttp import PROTOBUF_MAGIC
 
 from .answers import (
     trickle,
@@ -25,9 +26,22 @@ def event(name: str, size: int = 0) -> bytes:
     return json.dumps({"type": "ADDED", "object": {"metadata": metadata}}).encode() + b"\n"
 
 
-def chunks(*data: bytes) -> Answer:
+def frame(kind: str, name: str = "", *, size: int = 0) -> bytes:
+    """Return an event in protobuf; an ERROR says that the history is lost."""
+    if kind == "ERROR":
+        status = {"code": 410, "reason": "Expired", "message": "too old", "details": {"retry_after_seconds": 3}}
+        told = protobuf._CLASSES["UnknownStatus"](raw=status)
+    else:
+        pod = protobuf._CLASSES["Pod"](metadata={"name": name, "uid": "x" * size})
+        told = protobuf._CLASSES["Unknown"](raw=pod.SerializeToString())
+    raw = PROTOBUF_MAGIC + told.SerializeToString()
+    body: bytes = protobuf._CLASSES["WatchEvent"](type=kind, object={"raw": raw}).SerializeToString()
+    return len(body).to_bytes(4, "big") + body
+
+
+def chunks(*data: bytes, content_type: str = "application/json") -> Answer:
     def answer(request: Request) -> None:
-        request.begin_chunks()
+        request.begin_chunks(content_type)
         for piece in data:
             request.chunk(piece)
             time.sleep(0.01)
@@ -53,6 +67,43 @@ def test_events_are_cut_from_any_chunks(api: HTTPKubeAPI, server: ScriptedServer
     for pieces in ([stream], [stream[:10], stream[10:300], stream[300:]], [bytes([byte]) for byte in event("a")]):
         server.script(chunks(*pieces))
         assert watched(api) == (["a"] if len(pieces) > 3 else ["a", "b", "c", "d"])
+
+
+FRAMES = "application/vnd.kubernetes.protobuf;stream=watch"
+
+
+def test_frames_are_cut_from_any_chunks(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    stream = frame("ADDED", "a") + frame("MODIFIED", "b", size=300_000) + frame("DELETED", "c")
+    single = frame("ADDED", "a")
+    for pieces, names in (
+        ([stream], "abc"),
+        ([stream[:3], stream[3:300], stream[300:]], "abc"),
+        ([bytes([byte]) for byte in single], "a"),
+        ([stream[:-1]], "ab"),
+    ):
+        server.script(chunks(*pieces, content_type=FRAMES))
+        events = list(api.watch(Query(PODS, protobuf=True), resource_version="5"))
+        assert [protobuf.decode_pod(event.object).name for event in events] == list(names)
+    assert server.requests[0].headers["Accept"] == f"{FRAMES}, application/json"
+
+
+def test_a_query_for_protobuf_may_be_answered_in_json(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    server.script(chunks(event("a")))
+    (told,) = api.watch(Query(PODS, protobuf=True), resource_version="5")
+    assert (told.protobuf, json.loads(bytes(told.object))["metadata"]["name"]) == (False, "a")
+
+
+def test_an_error_in_protobuf(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    server.script(chunks(frame("ERROR"), content_type=FRAMES))
+    (told,) = api.watch(Query(PODS, protobuf=True), resource_version="5")
+    error = error_of_event("watch pods", told.object)
+    assert (type(error), error.status, str(error)) == (Expired, 410, "watch pods: 410 Expired: too old")
+
+
+def test_a_frame_that_is_no_event(api: HTTPKubeAPI, server: ScriptedServer) -> None:
+    server.script(chunks(frame("ADDED", "a"), b"\0\0\0\1\xff", content_type=FRAMES))
+    with pytest.raises(ClusterUnavailable, match="no watch event"):
+        list(api.watch(Query(PODS, protobuf=True), resource_version="5"))
 
 
 def test_a_line_that_is_no_event(api: HTTPKubeAPI, server: ScriptedServer) -> None:
