@@ -8,7 +8,9 @@ its effect. So the connection itself keeps both, in the `Attempt` that is curren
 from __future__ import annotations
 
 import contextlib
+import heapq
 import io
+import itertools
 import socket
 import threading
 import time
@@ -37,22 +39,21 @@ class Attempt:
 
     def __init__(self, timeout_seconds: float) -> None:
         self.sent = False
-        self._deadline = time.monotonic() + timeout_seconds
+        self.ended = False
+        self.deadline = time.monotonic() + timeout_seconds
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._token: Token[Attempt | None] | None = None
-        self._watchdog = threading.Timer(timeout_seconds, self._cut)
-        self._watchdog.daemon = True
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
-        self._watchdog.start()
+        _watchdog.watch(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._watchdog.cancel()
+        self.ended = True
         with self._lock:
             self._socket = None
         if self._token is not None:
@@ -60,7 +61,7 @@ class Attempt:
 
     def remaining_seconds(self) -> float:
         """Return what is left of the time, 0 when nothing is."""
-        return max(0.0, self._deadline - time.monotonic())
+        return max(0.0, self.deadline - time.monotonic())
 
     def before_send(self, sock: socket.socket) -> None:
         """Note that bytes are about to leave through ``sock``. Raises TimeoutError when it is too late for them."""
@@ -70,12 +71,50 @@ class Attempt:
             self.sent = True
             self._socket = sock
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
+        """End what is being sent or waited for; called from another thread."""
         with self._lock:
             if self._socket is not None:
                 # Not SSLSocket.shutdown, which drops the TLS state that the reading thread is using.
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+class _Watchdog:
+    """Cuts each attempt whose time is over, from one thread: one for each attempt would hold up its request."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._attempts: list[tuple[float, int, Attempt]] = []
+        self._numbers = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, attempt: Attempt) -> None:
+        with self._changed:
+            heapq.heappush(self._attempts, (attempt.deadline, next(self._numbers), attempt))
+            if self._thread is None or not self._thread.is_alive():  # a forked process has it no more
+                self._thread = threading.Thread(target=self._run, name="digitalocean-timeouts", daemon=True)
+                self._thread.start()
+            elif self._attempts[0][2] is attempt:
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            self._next().cut()
+
+    def _next(self) -> Attempt:
+        """Wait for an attempt whose time is over."""
+        with self._changed:
+            while True:
+                while self._attempts and self._attempts[0][2].ended:
+                    heapq.heappop(self._attempts)
+                seconds = self._attempts[0][0] - time.monotonic() if self._attempts else None
+                if seconds is not None and seconds <= 0:
+                    return heapq.heappop(self._attempts)[2]
+                self._changed.wait(seconds)
+
+
+_watchdog = _Watchdog()
 
 
 class _HTTPConnection(urllib3.connection.HTTPConnection):
