@@ -16,6 +16,8 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 from tests.support.contract import Contract, Request, Response, document_path, load_contract
 from tests.support.faults import AFTER_EFFECT, F, Faults
 from tests.support.journal import Entry, Journal
@@ -328,7 +330,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _encoded(body: dict[str, Any] | bytes) -> bytes:
-    return body if isinstance(body, bytes) else json.dumps(body).encode()
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
 def _loose_json(body: bytes) -> Any:
