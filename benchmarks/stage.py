@@ -32,6 +32,7 @@ LEASE = "floating-ip-pool-controller-leader-election"
 _THREADS = 8
 _SETTLE_TIMEOUT_SECONDS = 60.0
 _FOLLOW_TIMEOUT_SECONDS = 120.0
+_REST_SECONDS = 2.0
 _EXIT_TIMEOUT_SECONDS = 60.0
 
 T = TypeVar("T")
@@ -71,9 +72,7 @@ class Controller:
         """Return what it has used so far, as Linux tells it."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
         sizes = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith("Vm")}
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        return Usage(ticks / os.sysconf("SC_CLK_TCK"), int(sizes["VmRSS"]) / 1024, int(sizes["VmHWM"]) / 1024)
+        return Usage(_cpu_seconds(self.pid), int(sizes["VmRSS"]) / 1024, int(sizes["VmHWM"]) / 1024)
 
     def terminate(self) -> float:
         """Send SIGTERM and return the seconds until the process has ended; RuntimeError unless it ended with 0."""
@@ -172,12 +171,19 @@ class Stage:
         last = list(nodes)[-1]
         for path in (f"/api/v1/nodes/{last}", f"/api/v1/namespaces/{NAMESPACE}/pods/{last}-{pods_per_node - 1}"):
             wait_for(partial(self._is_cached, path), _FOLLOW_TIMEOUT_SECONDS, f"{path} in the API server's memory")
+        wait_for(self._is_at_rest, _FOLLOW_TIMEOUT_SECONDS, "the API server's rest", interval_seconds=0.0)
         return nodes
 
     def _is_cached(self, path: str) -> bool:
         """Whether the API server, which follows etcd at its own pace, has read the object."""
         status, _ = self.cluster.request("GET", f"{path}?resourceVersion=0")
         return status == 200
+
+    def _is_at_rest(self) -> bool:
+        """Whether the API server has nothing left to do for what it read, such as collecting garbage."""
+        before = _cpu_seconds(self.cluster.apiserver_pid)
+        time.sleep(_REST_SECONDS)
+        return _cpu_seconds(self.cluster.apiserver_pid) - before < _REST_SECONDS / 10
 
     def create_filled_pools(self, pools: int, addresses: int) -> None:
         """Create the pools that `fill` spread nodes and pods over, each with so many addresses."""
@@ -263,6 +269,12 @@ def on(cluster: ControlPlane, options: Options) -> Iterator[Stage]:
         for kind in ("FloatingIPPool", "NodeDNSRecordSet"):
             wait_for(partial(_is_listed, cluster, kind), 30.0, f"{kind} in the API server's list of resources")
         yield Stage(cluster, cloud, directory, watchdog, stack, options)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used so far, as Linux tells it."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_listed(cluster: ControlPlane, kind: str) -> bool:
