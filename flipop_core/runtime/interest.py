@@ -19,11 +19,8 @@ from flipop_core.plan.match import needs_pod
 from flipop_core.resources.types import Match
 from flipop_core.runtime.reflector import Reflector, node_reflector, pod_reflector
 from flipop_core.runtime.sharing import Handle, SharedReflectors
-from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.runtime.workqueue import BURST_SECONDS, WorkQueue
 from flipop_core.selectors import parse_selector
-
-ANNOTATED_SECONDS = 0.5
-"""How long the look at nodes of which the annotations alone changed waits: they are our own writes, as a rule."""
 
 _MOST_LOSSES = 20_000
 _LISTS_AT_ONCE = 3
@@ -193,7 +190,7 @@ class Interests:
             while len(self._nodes_lost) > _MOST_LOSSES:
                 self._nodes_lost.pop(next(iter(self._nodes_lost)), None)
         if old is not None and new is not None and _differ_in_annotations(old, new):
-            self._queue.add_after(key, ANNOTATED_SECONDS)
+            self._queue.add_after(key, BURST_SECONDS)  # our own writes, as a rule
             return
         lost = old is not None and old.ready and (new is None or not new.ready or new.deleting)
         self._queue.add(key, urgent=lost)

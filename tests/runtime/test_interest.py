@@ -9,8 +9,8 @@ import pytest
 from flipop_core.cluster import NODES
 from flipop_core.model import IPV4_ANNOTATION, Key
 from flipop_core.resources.types import Match
-from flipop_core.runtime.interest import ANNOTATED_SECONDS, Interests
-from flipop_core.runtime.workqueue import WorkQueue
+from flipop_core.runtime.interest import Interests
+from flipop_core.runtime.workqueue import BURST_SECONDS, WorkQueue
 from flipop_core.testing.kubeapi import InMemoryKubeAPI
 from tests.controlplane.api import wait_for
 
@@ -61,7 +61,7 @@ def test_a_node_that_fails_wakes_its_pool_at_once(api: InMemoryKubeAPI, queue: Q
 
 def test_an_annotation_of_an_address_can_wait_for_others(api: InMemoryKubeAPI, queue: Queue) -> None:
     api.merge_patch(NODES, "", "n1", {"metadata": {"annotations": {IPV4_ANNOTATION: "192.0.2.1"}}})
-    assert waited(queue) == [(POOL, ANNOTATED_SECONDS)]
+    assert waited(queue) == [(POOL, BURST_SECONDS)]
 
 
 def test_an_annotation_and_more_cannot_wait(api: InMemoryKubeAPI, queue: Queue) -> None:
