@@ -26,15 +26,8 @@ import urllib3
 
 from flipop_core.cluster import ListPage, Query, ResourceType, Watch
 from flipop_core.errors import ClusterUnavailable, ConfigError, Unauthorized
-from flipop_core.runtime.kubehttp import (
-    JSON,
-    MERGE_PATCH,
-    PROTOBUF_MAGIC,
-    Request,
-    read,
-    send,
-    target_of,
-)
+from flipop_core.runtime.kubehttp import JSON, MERGE_PATCH, Request, read, send, target_of
+from flipop_core.runtime.kubelists import read_list
 from flipop_core.runtime.kubesessions import KubeConfiguration, Session, Sessions
 from flipop_core.runtime.kubewatch import PROTOBUF, HTTPWatch
 
@@ -246,19 +239,6 @@ def _fingerprint(configuration: Any) -> str:
     return digest.hexdigest()
 
 
-class _ListMetadata(msgspec.Struct):
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
-    continue_token: str | None = msgspec.field(default=None, name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata
-    items: tuple[msgspec.Raw, ...] | None = None
-
-
-_LIST = msgspec.json.Decoder(_List)
-
-
 class HTTPKubeAPI:
     """`flipop_core.cluster.KubeAPI` over HTTP. Thread-safe.
 
@@ -313,15 +293,7 @@ class HTTPKubeAPI:
         target = target_of(query.resource, query.namespace, query=parameters)
         accept = f"{PROTOBUF}, {JSON}" if query.protobuf else JSON
         request = Request("GET", target, accept=accept, resume=bool(continue_token or resource_version))
-        body = self._receive(request, timeout_seconds)
-        if body.startswith(PROTOBUF_MAGIC):
-            return _protobuf_page(request, body)
-        try:
-            answer = _LIST.decode(body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise _no_list(request, error) from error
-        metadata = answer.metadata
-        return ListPage(answer.items or (), metadata.resource_version or "", metadata.continue_token or "")
+        return read_list(request.action, self._receive(request, timeout_seconds))
 
     def watch(self, query: Query, *, resource_version: str, timeout_seconds: int = 25) -> Watch:
         """See `KubeAPI.watch`. A resourceVersion that is too old may also come as an ERROR event."""
@@ -433,19 +405,6 @@ class HTTPKubeAPI:
     def _forget(self, watch: HTTPWatch) -> None:
         with self._lock:
             self._watches.discard(watch)
-
-
-def _protobuf_page(request: Request, body: bytearray) -> ListPage:
-    from flipop_core.runtime.protobuf import DecodeError, read_page
-
-    try:
-        return read_page(body)
-    except DecodeError as error:
-        raise _no_list(request, error) from error
-
-
-def _no_list(request: Request, error: Exception) -> ClusterUnavailable:
-    return ClusterUnavailable(f"{request.action}: the answer is no list: {error}")
 
 
 def _selectors(query: Query) -> dict[str, str]:

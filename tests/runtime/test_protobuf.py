@@ -156,7 +156,7 @@ def is_ready(reflector: Reflector[PodView], ready: bool) -> bool:
     return view is not None and view.ready is ready
 
 
-def test_a_pod_that_cannot_be_read_is_skipped_and_keeps_its_last_view(api: HTTPKubeAPI) -> None:
+def test_a_pod_that_cannot_be_read_is_skipped(api: HTTPKubeAPI) -> None:
     good = api.list_page(QUERY, limit=2)
     spoilt = msgspec.Raw(bytes(good.items[0]) + b"\x08")
     nameless = msgspec.Raw(b"")
